@@ -66,8 +66,8 @@ def world(
     prepared: ControlPlane, account: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[World]:
     """A corner of the cluster that is this test's own."""
-    told = request.node.name.removeprefix("test_")  # with its parameter in brackets, if it has one
-    name = re.sub("[^a-z0-9]+", "-", told.lower())[:40].strip("-")
+    test = request.node.name.removeprefix("test_")  # with its parameter in brackets, if it has one
+    name = re.sub("[^a-z0-9]+", "-", test.lower())[:40].strip("-")
     corner = World(prepared, account, tmp_path, name)
     prepared.run("kubectl", "create", "namespace", name)
     try:

@@ -104,8 +104,8 @@ def script(seed: int, tenant: Place) -> Script:
         "expireAfter": draw.choice(("Never", "15s", "40s")),
         "terminationGracePeriod": draw.choice((None, "10s", "20s")),
     }
-    told = {key: value for key, value in pool.items() if value is not None}
-    return Script(told, replicas, tuple(sorted(steps, key=lambda step: step.at)))
+    spec = {key: value for key, value in pool.items() if value is not None}
+    return Script(spec, replicas, tuple(sorted(steps, key=lambda step: step.at)))
 
 
 def _attacks(seed: int, tenant: Place, draw: Random) -> Iterator[Step]:
@@ -124,7 +124,7 @@ class Fire:
     seed: int
     entries: list[Entry] = field(default_factory=list)
     struck: list[Document] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)  # what was done, and when, for the reader of a failure
+    notes: list[str] = field(default_factory=list)  # what was done, and when, for the reader of a failure
 
     def __post_init__(self) -> None:
         self.tenant = f"{self.world.name}-tenant"
@@ -231,7 +231,7 @@ class Fire:
     # What keeps it going -------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        self.told.append(f"{time.monotonic() - self._begun:6.1f} s  {text}")
+        self.notes.append(f"{time.monotonic() - self._begun:6.1f} s  {text}")
 
     def _wait(self, until: float) -> None:
         """Until that time; a controller that is due meanwhile is started."""

@@ -128,7 +128,7 @@ def test_the_conversion_webhook_is_all_or_nothing() -> None:
     assert ("Secret", "dovetail-cert") not in render("dovetail", observing)
 
 
-def test_definitions_ask_the_webhook_if_they_are_told_to() -> None:
+def test_definitions_ask_the_webhook_if_they_are_set_to() -> None:
     plain = [item["spec"] for item in render("dovetail-crds").values()]
     assert all(len(spec["versions"]) == 1 and "conversion" not in spec for spec in plain)
     found = [
@@ -185,10 +185,10 @@ def test_settings_become_variables() -> None:
 
 
 @pytest.mark.parametrize("given", [SPREADS, f"'{SPREADS}'"], ids=["a map", "its text"])
-def test_what_the_scheduler_is_told_comes_with_the_rights_to_follow_it(given: str) -> None:
+def test_the_schedulers_default_spreads_come_with_the_rights_to_follow_them(given: str) -> None:
     values = NAMED.replace("}", f", observe: true, schedulerConfig: {given}}}")
-    told = read_default_constraints(env(values)["SCHEDULER_CONFIG"], "test")
-    assert [(item.max_skew, item.topology_key) for item in told] == [(1, "zone")]
+    constraints = read_default_constraints(env(values)["SCHEDULER_CONFIG"], "test")
+    assert [(item.max_skew, item.topology_key) for item in constraints] == [(1, "zone")]
     rules = render("dovetail", values)["ClusterRole", "dovetail"]["rules"]
     assert {("", "services"), ("apps", "statefulsets")} <= _rights(rules, "list", "watch")
 
@@ -364,8 +364,8 @@ def test_dashboards_where_they_are_wanted() -> None:
 
 def test_a_record_of_costs_has_its_place_and_its_port() -> None:
     values = f"{NAMED}costs: {{enabled: true, apiPort: 9003}}\n"
-    told = env(values)
-    assert {name: text for name, text in told.items() if name.startswith("COST_")} == {
+    variables = env(values)
+    assert {name: text for name, text in variables.items() if name.startswith("COST_")} == {
         "COST_STORE": "/var/lib/dovetail/cost.db",
         "COST_RETENTION": "2160h",
         "COST_API_PORT": "9003",

@@ -26,7 +26,7 @@ def test_one_two_one(tmp_path: Path, off: str) -> None:
             kubectl(plane, "apply", "-f", "-", stdin=INFLATE)
             for count in (1, 2, 1):
                 scaled(plane, count)
-            (told,) = controller.lines("the API server's clock differs from this machine's: its time counts")
-            assert told["server-ahead"] in ({"+1h": ("-3600s", "-3601s"), "-1h": ("3600s", "3599s")}[off])
+            (line,) = controller.lines("the API server's clock differs from this machine's: its time counts")
+            assert line["server-ahead"] in ({"+1h": ("-3600s", "-3601s"), "-1h": ("3600s", "3599s")}[off])
             assert controller.lines("could not schedule pod") == []
             assert controller.stop() == 0

@@ -69,8 +69,8 @@ class Way:
         wait_until_served(self.world.plane)
 
     def controller(self) -> Controller:
-        told = {"DISABLE_WEBHOOK": "false", "WEBHOOK_PORT": str(self.port)}
-        return self.world.controller("--provider", "kwok", **told)
+        variables = {"DISABLE_WEBHOOK": "false", "WEBHOOK_PORT": str(self.port)}
+        return self.world.controller("--provider", "kwok", **variables)
 
     def pool(self, version: str) -> Document:
         return self.world.read(f"/apis/karpenter.sh/{version}/nodepools/{self.world.name}")

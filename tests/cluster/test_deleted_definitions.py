@@ -33,8 +33,8 @@ def own(tmp_path: Path) -> Iterator[World]:
 def held(world: World) -> list[str]:
     """What the events of deleted claims say, one for each."""
     names = [one["metadata"]["name"] for one in world.claims() if "deletionTimestamp" in one["metadata"]]
-    told = [text for name in names for text in world.events(name)[-20:] if "are kept, because" in text]
-    return told if len(told) >= len(names) else []
+    kept = [text for name in names for text in world.events(name)[-20:] if "are kept, because" in text]
+    return kept if len(kept) >= len(names) else []
 
 
 def touched(world: World) -> list[str]:
@@ -46,7 +46,7 @@ def touched(world: World) -> list[str]:
     ]
 
 
-def test_a_deleted_definition_leaves_the_nodes_until_somebody_confirms(own: World) -> None:
+def test_a_deleted_definition_leaves_the_nodes_until_it_is_confirmed(own: World) -> None:
     with own.controller("--provider", "kwok") as controller:
         own.apply(deployment(own, "web", COUNT, affinity=apart("web")))
         old = {node["metadata"]["name"] for node in own.settled(pods=COUNT, nodes=COUNT)}
@@ -55,8 +55,8 @@ def test_a_deleted_definition_leaves_the_nodes_until_somebody_confirms(own: Worl
         own.plane.run("kubectl", "delete", "crd", POOLS)
         define(own.plane)
         own.apply(node_pool(own))
-        told = eventually(lambda: held(own), lambda found: len(found) >= COUNT)
-        assert f"because the CustomResourceDefinition {POOLS} " in told[0]
+        events = eventually(lambda: held(own), lambda found: len(found) >= COUNT)
+        assert f"because the CustomResourceDefinition {POOLS} " in events[0]
         assert touched(own) == []
 
         first = min(old)
@@ -68,11 +68,11 @@ def test_a_deleted_definition_leaves_the_nodes_until_somebody_confirms(own: Worl
         assert touched(own) == []
 
         own.plane.run("kubectl", "delete", "crd", CLAIMS, "--wait=false")
-        told = eventually(
+        events = eventually(
             lambda: [text for text in held(own) if CLAIMS in text], lambda found: len(found) >= COUNT
         )
         assert touched(own) == []
-        token = re.findall(r"--confirm-termination (\w+)", told[-1])[0]
+        token = re.findall(r"--confirm-termination (\w+)", events[-1])[0]
         mark = f"dovetail.dev/confirm-termination={token}"
         own.plane.run("kubectl", "annotate", "nodepool", own.name, mark)
         eventually(own.nodes, lambda found: found == [], seconds=180)

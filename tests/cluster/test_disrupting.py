@@ -30,7 +30,7 @@ def names(found: list[dict[str, Any]]) -> set[str]:
     return {one["metadata"]["name"] for one in found}
 
 
-def told(world: World, kind: str, name: str, *event: str) -> None:
+def has_event(world: World, kind: str, name: str, *event: str) -> None:
     """Wait until `kubectl describe` shows an event of ours: type, reason, message."""
 
     def look() -> list[list[str]]:
@@ -61,13 +61,13 @@ def test_do_not_disrupt(world: World) -> None:
     world.kubectl("scale", "deployment/goes", "--replicas=0")
     with world.controller() as controller:
         by_pod = f'Pod has "{MARK}" annotation (Pod={world.name}/{pod})'
-        told(world, "node", name, "Normal", "DisruptionBlocked", by_pod)
+        has_event(world, "node", name, "Normal", "DisruptionBlocked", by_pod)
         assert controller.stop() == 0
     world.kubectl("annotate", "node", name, f"{MARK}=true")
     world.kubectl("annotate", "pod", pod, f"{MARK}-")
     with world.controller() as controller:
         by_node = f'Disruption is blocked through the "{MARK}" annotation'
-        told(world, "node", name, "Normal", "DisruptionBlocked", by_node)
+        has_event(world, "node", name, "Normal", "DisruptionBlocked", by_node)
         assert names(world.nodes()) == {name}
         world.kubectl("annotate", "node", name, f"{MARK}-")
         eventually(
@@ -183,7 +183,7 @@ def test_pods_of_two_nodes_are_put_on_one(world: World) -> None:
         assert controller.stop() == 0
     (gone,) = [line["Node"]["name"] for line in controller.lines("deleted node")]
     asked = (sys.executable, "-m", "dovetail", "explain", "node", gone, "--history", str(controller.log))
-    told = subprocess.run((*asked, "-o", "json"), capture_output=True, check=True, text=True).stdout
-    texts = [moment["text"] for moment in json.loads(told)["history"]]
+    printed = subprocess.run((*asked, "-o", "json"), capture_output=True, check=True, text=True).stdout
+    texts = [moment["text"] for moment in json.loads(printed)["history"]]
     for begin in ("bought for ", "ready", "chosen to go, underutilized: deleted without replacement", "gone"):
         assert [text for text in texts if text.startswith(begin)], (begin, texts)

@@ -57,14 +57,14 @@ def etcd(plane: ControlPlane, path: str, **body: Any) -> dict[str, Any]:
 
 def test_no_deletion_is_missed_while_the_server_and_its_history_are_away(api_server: ControlPlane) -> None:
     async def main() -> None:
-        told: list[tuple[str, str]] = []
+        changes: list[tuple[str, str]] = []
         async with connect(Kubeconfig([api_server.kubeconfig]).access()) as client:
             for name in ("goes", "stays"):
                 await client.create(budget(name))
             informer = Informer(
                 client,
                 PodDisruptionBudget,
-                lambda kind, item: told.append((kind, item.metadata.name)),
+                lambda kind, item: changes.append((kind, item.metadata.name)),
                 namespace="kube-public",
             )
             running = asyncio.ensure_future(informer.run())
@@ -76,10 +76,10 @@ def test_no_deletion_is_missed_while_the_server_and_its_history_are_away(api_ser
             etcd(api_server, "put", key=base64.b64encode(b"later").decode(), value="")
             etcd(api_server, "compaction", revision=revision + 1, physical=True)
             api_server.start_api_server()
-            await until(lambda: ("DELETED", "goes") in told)
+            await until(lambda: ("DELETED", "goes") in changes)
             assert list(informer.objects) == ["kube-public/stays"]
             await client.create(budget("comes"))
-            await until(lambda: ("ADDED", "comes") in told)
+            await until(lambda: ("ADDED", "comes") in changes)
             running.cancel()
             for name in ("stays", "comes"):
                 await client.delete(PodDisruptionBudget, name, "kube-public")

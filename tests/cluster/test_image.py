@@ -76,8 +76,8 @@ only_root = pytest.mark.skipif(
 @only_root
 def test_it_runs_as_uid_65532_on_a_read_only_root(programs: Path) -> None:
     shell, confined = _confined(programs)
-    told = _run(*shell, f"{confined} sh -c 'id -u; touch {programs.parent}/x 2>&1; echo end'")
-    assert told.startswith("65532\n") and "Read-only file system" in told, "or this test proves nothing"
+    printed = _run(*shell, f"{confined} sh -c 'id -u; touch {programs.parent}/x 2>&1; echo end'")
+    assert printed.startswith("65532\n") and "Read-only file system" in printed, "or this test proves nothing"
     assert "nodepools.karpenter.sh" in _run(*shell, f"{confined} dovetail crds")
     assert "m7i.large" in _run(*shell, f"{confined} dovetail catalog --name m7i.large")
 

@@ -163,7 +163,7 @@ externalNodeClasses: [elsewhere]
         ("ec2NodeClass: {a: {rolle: r}}", "rolle"),
     ],
 )
-def test_mistakes_are_told(values: str, said: str) -> None:
+def test_mistakes_are_reported(values: str, said: str) -> None:
     with pytest.raises(HelmError) as refused:
         render("dovetail-nodepools", values)
     assert said in str(refused.value)

@@ -72,7 +72,7 @@ def _figures(observer: Controller) -> Any:
     return observer.lines("observed so far")[-1]
 
 
-def test_an_observer_tells_and_writes_nothing(prepared: ControlPlane, tmp_path: Path) -> None:
+def test_an_observer_reports_and_writes_nothing(prepared: ControlPlane, tmp_path: Path) -> None:
     acting = Controller(prepared, tmp_path, "--leader-election-name", "observed")
     with _observer(prepared, tmp_path) as observer:
         eventually(lambda: observer.asked("/readyz"), lambda found: found == (200, "ok"))
@@ -89,8 +89,8 @@ def test_an_observer_tells_and_writes_nothing(prepared: ControlPlane, tmp_path: 
             assert acting.stop() == 0
         # Nobody acts now: what could be saved is told, and stays.
         prepared.run("kubectl", "scale", "deployment/observed", "--replicas=0")
-        (told,) = eventually(lambda: observer.lines("would have disrupted node(s)"), bool, seconds=180)
-        assert told["hourly-saving"] > 0
+        (reported,) = eventually(lambda: observer.lines("would have disrupted node(s)"), bool, seconds=180)
+        assert reported["hourly-saving"] > 0
         status, table = observer.asked("/observed")
         assert status == 200
         assert "Nothing was written to the cluster." in table

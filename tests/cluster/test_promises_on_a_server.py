@@ -32,13 +32,13 @@ def test_under_fire(world: World, seed: int, tmp_path: Path) -> None:
     print(
         f"seed {seed}: {len(entries)} entries, {verdict.checks} checks, {len(verdict.violations)} violations"
     )
-    told = [f"{one.rule}: {one.subject} {one.message}" for one in verdict.violations]
-    assert not told, "\n".join(
+    broken = [f"{one.rule}: {one.subject} {one.message}" for one in verdict.violations]
+    assert not broken, "\n".join(
         (
-            f"seed {seed} broke {len(told)} promises:",
-            *told,
+            f"seed {seed} broke {len(broken)} promises:",
+            *broken,
             "what was done:",
-            *fire.told,
+            *fire.notes,
             f"play it again:  make test-promises FIRST={seed} SEEDS=1",
             f"judge it again: python -m dovetail.simulate.live.judge {kept}",
         )

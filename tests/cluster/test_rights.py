@@ -37,8 +37,8 @@ SPREADS = json.dumps(
 
 def test_the_charts_rights_are_enough_and_none_is_too_many(cluster: ControlPlane, tmp_path: Path) -> None:
     where = ("--namespace", SPACE, "--create-namespace")
-    told = ("--set-json", f"settings.schedulerConfig={SPREADS}")
-    settings = ("--set", "settings.provider=kwok", *told, "--set", "replicas=0")
+    spreads = ("--set-json", f"settings.schedulerConfig={SPREADS}")
+    settings = ("--set", "settings.provider=kwok", *spreads, "--set", "replicas=0")
     cluster.run("helm", "install", "dovetail", str(CHARTS / "dovetail"), *where, *settings)
     cluster.run(
         "helm", "install", "pools", str(CHARTS / "dovetail-nodepools"), *where, "--values", "-", stdin=POOLS

@@ -29,8 +29,8 @@ def test_the_charts_rights_on_aws_are_enough_and_none_is_too_many(
     config = as_the_charts_account(cluster, tmp_path, NAME)
     flags = ("--provider", "aws", "--cluster-name", CLUSTER, "--interruption-queue", CLUSTER)
     with on_moto(cluster) as environment, joining(cluster, "rights"):
-        told = {**environment, "SYSTEM_NAMESPACE": SPACE}
-        with Controller(cluster, tmp_path, *flags, "--kubeconfig", str(config), **told) as controller:
+        variables = {**environment, "SYSTEM_NAMESPACE": SPACE}
+        with Controller(cluster, tmp_path, *flags, "--kubeconfig", str(config), **variables) as controller:
             live_through_everything(cluster)
             cluster.run("kubectl", "delete", "ec2nodeclass", "rights", "--timeout=60s")
             assert controller.stop() == 0

@@ -95,20 +95,20 @@ def test_a_mistyped_tag_stands_in_the_condition_and_mending_it_helps(
     typo = written.replace("discovery", "discovert")
     api_server.run("kubectl", "apply", "-f", "-", stdin=typo)
 
-    def told(kind: str) -> dict[str, str]:
+    def status_of(kind: str) -> dict[str, str]:
         found = get(api_server, "ec2nodeclass", "mistyped").get("status", {}).get("conditions", ())
         return next((item for item in found if item["type"] == kind), {"status": ""})
 
     lease = ("--disable-leader-election", "true")
     flags = ("--provider", "aws", "--cluster-name", CLUSTER, *lease)
     with Controller(api_server, tmp_path, *flags, **account) as controller:
-        subnets = eventually(lambda: told("SubnetsReady"), lambda found: found["status"] == "False")
+        subnets = eventually(lambda: status_of("SubnetsReady"), lambda found: found["status"] == "False")
         assert subnets["reason"] == "SubnetsNotFound"
         assert "found key 'karpenter.sh/discovery'" in subnets["message"]
-        assert told("SecurityGroupsReady")["reason"] == "SecurityGroupsNotFound"
-        assert told("Ready")["status"] == "False"
+        assert status_of("SecurityGroupsReady")["reason"] == "SecurityGroupsNotFound"
+        assert status_of("Ready")["status"] == "False"
         api_server.run("kubectl", "apply", "-f", "-", stdin=written)
-        eventually(lambda: told("Ready"), lambda found: found["status"] == "True")
+        eventually(lambda: status_of("Ready"), lambda found: found["status"] == "True")
         status = get(api_server, "ec2nodeclass", "mistyped")["status"]
         assert status["subnets"] and status["securityGroups"] and status["amis"]
         assert status["instanceProfile"].startswith(f"{CLUSTER}_")
@@ -119,7 +119,7 @@ def test_a_mistyped_tag_stands_in_the_condition_and_mending_it_helps(
 
 
 @pytest.mark.parametrize(
-    ("flags", "environment", "told"),
+    ("flags", "environment", "message"),
     [
         ((), {}, "missing field, cluster-name"),
         (("--cluster-name", "nobody"), {}, "No cluster found for name: nobody"),
@@ -133,10 +133,10 @@ def test_what_keeps_it_from_starting(
     tmp_path: Path,
     flags: tuple[str, ...],
     environment: dict[str, str],
-    told: str,
+    message: str,
 ) -> None:
     whole = {**account, **environment, "AWS_CONFIG_FILE": str(tmp_path / "none")}
     lease = ("--disable-leader-election", "true")
     with Controller(api_server, tmp_path, "--provider", "aws", *lease, *flags, **whole) as controller:
-        eventually(controller.log.read_text, lambda text: told in text)
+        eventually(controller.log.read_text, lambda text: message in text)
         assert "Traceback" not in controller.log.read_text()

@@ -34,7 +34,7 @@ def test_a_cluster_without_the_crds_and_with_old_ones() -> None:
         assert "dovetail crds | kubectl apply" in complaint
 
 
-def test_nobody_answers(api_server: ControlPlane, tmp_path: Path) -> None:
+def test_no_server_answers(api_server: ControlPlane, tmp_path: Path) -> None:
     config = json.loads(api_server.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{free_ports(1)[0]}"
     code, complaint = said(api_server, "--kubeconfig", str(write(tmp_path / "config", config)))
@@ -44,7 +44,7 @@ def test_nobody_answers(api_server: ControlPlane, tmp_path: Path) -> None:
     assert "check the server's address" in complaint
 
 
-def test_a_server_that_nobody_vouches_for(api_server: ControlPlane, tmp_path: Path) -> None:
+def test_a_server_that_no_authority_vouches_for(api_server: ControlPlane, tmp_path: Path) -> None:
     config = json.loads(api_server.kubeconfig.read_text())
     del config["clusters"][0]["cluster"]["certificate-authority"]
     code, complaint = said(api_server, "--kubeconfig", str(write(tmp_path / "config", config)))
@@ -79,9 +79,9 @@ def test_a_token_that_ends_while_it_runs(api_server: ControlPlane, tmp_path: Pat
     config = json.loads(api_server.kubeconfig.read_text())
     token = api_server.run("kubectl", "create", "token", "short-lived").strip()
     config["users"][0]["user"] = {"token": token}
-    told = {"KUBECONFIG": str(write(tmp_path / "config", config)), "DISABLE_LEADER_ELECTION": "true"}
+    variables = {"KUBECONFIG": str(write(tmp_path / "config", config)), "DISABLE_LEADER_ELECTION": "true"}
     try:
-        with Controller(api_server, tmp_path, "--provider", "kwok", **told) as controller:
+        with Controller(api_server, tmp_path, "--provider", "kwok", **variables) as controller:
             eventually(lambda: controller.asked("/readyz"), lambda found: found == (200, "ok"))
             api_server.run("kubectl", "delete", *account)
             code, missing = eventually(lambda: controller.asked("/readyz"), lambda found: found[0] == 503)

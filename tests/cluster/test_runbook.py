@@ -16,7 +16,7 @@ def _named(api_server: ControlPlane, *settings: str) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all(text) if document]
 
 
-def test_the_chart_is_called_as_karpenters_if_told_so(api_server: ControlPlane) -> None:
+def test_the_chart_is_called_as_karpenters_if_set_so(api_server: ControlPlane) -> None:
     documents = _named(api_server, "--set", "nameOverride=karpenter")
     names = {document["kind"]: document["metadata"]["name"] for document in documents}
     for kind in ("Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"):

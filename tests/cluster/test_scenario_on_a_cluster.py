@@ -40,18 +40,18 @@ def empty() -> Any:
         yield plane
 
 
-def test_both_runs_are_told_and_nothing_is_left(empty: ControlPlane) -> None:
+def test_both_runs_are_shown_and_nothing_is_left(empty: ControlPlane) -> None:
     done = simulate(empty, str(EXAMPLES / "zones"), "-o", "json", "--until", "2m")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    summary = json.loads(done.stdout)
     # How long pods waited, and which were seen together, depends on what else the machine does.
-    found = {row["figure"]: row for row in told["comparison"]}
+    found = {row["figure"]: row for row in summary["comparison"]}
     assert found["pods bound"]["simulated"] == found["pods bound"]["cluster"]
     assert set(found) == {"pods bound", "pending p50", "pending p90", "peak nodes", "node-hours", "cost"}
     for bought in ("peak nodes", "node-hours", "cost"):
-        assert 0.5 <= found[bought]["cluster"] / found[bought]["simulated"] <= 2, told["comparison"]
-    assert told["cluster"]["pods"]["unbound"] == told["simulated"]["pods"]["unbound"] == 0
-    assert told["cluster"]["violations"] == []
+        assert 0.5 <= found[bought]["cluster"] / found[bought]["simulated"] <= 2, summary["comparison"]
+    assert summary["cluster"]["pods"]["unbound"] == summary["simulated"]["pods"]["unbound"] == 0
+    assert summary["cluster"]["violations"] == []
     kinds = "nodes,nodepools,nodeclaims,ec2nodeclasses,deployments,pods"
     assert empty.run("kubectl", "get", kinds, "-A", "-o", "name") == ""
 

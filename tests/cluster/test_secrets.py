@@ -39,7 +39,7 @@ def _pem(kind: str) -> str:
     ],
     ids=["token", "password", "plugin", "wrong plugin", "plugin's certificate", "certificate"],
 )
-def test_refused_credentials_are_not_told(
+def test_refused_credentials_are_not_shown(
     api_server: ControlPlane, tmp_path: Path, user: dict[str, object]
 ) -> None:
     config = json.loads(api_server.kubeconfig.read_text())
@@ -64,7 +64,7 @@ def test_a_token_that_is_good_is_in_no_line(api_server: ControlPlane, tmp_path: 
     assert not [user for user, token in api_server.tokens.items() if token in text]
 
 
-def test_a_name_that_no_lease_may_have_is_told(api_server: ControlPlane, tmp_path: Path) -> None:
+def test_a_name_that_no_lease_may_have_is_refused(api_server: ControlPlane, tmp_path: Path) -> None:
     with Controller(api_server, tmp_path, "--leader-election-name", "No_Name") as controller:
         (line,) = eventually(lambda: controller.lines("cannot take the lease"), bool)
         assert "No_Name" in line["error"]

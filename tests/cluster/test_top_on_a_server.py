@@ -40,9 +40,9 @@ async def watched(world: World, name: str) -> tuple[str, str]:
             await pilot.press("enter")
             await pilot.pause()
             async with asyncio.timeout(60):  # claims and events may be listed after the nodes
-                while "Initialized" not in (told := str(application.screen.query_one("#page").render())):
+                while "Initialized" not in (page := str(application.screen.query_one("#page").render())):
                     await pilot.pause(0.05)
-            return seen, told
+            return seen, page
 
 
 def _seen(grid: Grid) -> str:
@@ -57,14 +57,14 @@ def test_top(world: World) -> None:
         eventually(lambda: world.running("web"), lambda found: len(found) == 2)
         nodes = [node["metadata"]["name"] for node in world.nodes()]
         metrics = ("--metrics", f"http://127.0.0.1:{controller.metrics_port}/metrics")
-        told = eventually(
+        text_shown = eventually(
             lambda: look(world, "--node-selector", f"world={world.name}", *metrics),
             lambda text: "Pdb prevents pod evictions" in text and "FailedScheduling" in text,
         )
-    assert told.startswith("2 nodes (         2/")
-    assert "3 pods (1 pending 2 running 2 bound)" in told
-    assert "$0.000/hour" not in told
-    assert f"{world.name}/large-" in told
+    assert text_shown.startswith("2 nodes (         2/")
+    assert "3 pods (1 pending 2 running 2 bound)" in text_shown
+    assert "$0.000/hour" not in text_shown
+    assert f"{world.name}/large-" in text_shown
     seen, page = asyncio.run(watched(world, nodes[0]))
     assert all(name in seen for name in nodes)
     for heading in ("USED", "WHY IT STAYS", f"{world.name}/web-", "Initialized"):

@@ -37,14 +37,14 @@ class World:
 
     def controller(self, *flags: str, **environment: str) -> Controller:
         """One that plans soon and waits for nobody. It has the chart's rights and nothing more."""
-        told = {
+        data = {
             "KUBECONFIG": str(self.account),
             "SYSTEM_NAMESPACE": ACCOUNT_SPACE,
             "BATCH_IDLE_DURATION": "200ms",
             "DISABLE_LEADER_ELECTION": "true",
             **environment,
         }
-        return Controller(self.plane, self._folder, *flags, **told)
+        return Controller(self.plane, self._folder, *flags, **data)
 
     def read(self, path: str, selector: str = "") -> Document:
         """What the API server answers: for looking often, which is dear with kubectl."""
@@ -99,8 +99,8 @@ class World:
 
     def described(self, kind: str, name: str) -> list[list[str]]:
         """The events that `kubectl describe` shows: type, reason, from, message."""
-        told = self.kubectl("describe", kind, name)
-        rows = told[told.rindex("\nEvents:") :].splitlines()[4:]
+        data = self.kubectl("describe", kind, name)
+        rows = data[data.rindex("\nEvents:") :].splitlines()[4:]
         return [[part.strip() for part in re.split(r"\s{2,}", row.strip(), maxsplit=4)] for row in rows]
 
     def events(self, name: str) -> list[str]:
@@ -130,8 +130,8 @@ class World:
 
     def send(self, method: str, path: str, body: Document | None = None) -> Document:
         """What it answers; a PATCH is a merge."""
-        told = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.plane.url}{path}", told, method=method)
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.plane.url}{path}", data, method=method)
         request.add_header("Authorization", f"Bearer {self.plane.tokens['admin']}")
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request.add_header("Content-Type", kind)

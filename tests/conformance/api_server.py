@@ -451,7 +451,7 @@ class ApiServerSuite:
 
         run(check)
 
-    def test_watch_tells_every_change_in_order(self, run: Run) -> None:
+    def test_watch_reports_every_change_in_order(self, run: Run) -> None:
         async def check(plane: Plane) -> None:
             client = plane.client
             start = (await client.list(Pod)).resource_version
@@ -463,8 +463,8 @@ class ApiServerSuite:
             late = client.watch(Pod, resource_version=start)
             seen = await waiting
             # A server may tell that the pod is about to go before it tells that it went.
-            told = [event.type for event in seen if event.type != "MODIFIED" or not event.object.deleting]
-            assert told == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+            types = [event.type for event in seen if event.type != "MODIFIED" or not event.object.deleting]
+            assert types == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
             assert [event.object for event in await until_deleted(late)] == [event.object for event in seen]
             versions = [int(event.resource_version) for event in seen]
             assert versions == sorted(versions)

@@ -284,8 +284,8 @@ def waves() -> Iterator[tuple[list[Document], dict[str, str]]]:
                 coming += [pod_document(number, pod) for pod in case.waves[wave][0]]
             then = case.waves[min(wave, len(case.waves) - 1)][1]
             for name, place in then.places.items():
-                told = WAITS if place == WAITS else f"{WAITS} for {label(number, place)}"
-                state[label(number, name)] = told
+                outcome = WAITS if place == WAITS else f"{WAITS} for {label(number, place)}"
+                state[label(number, name)] = outcome
             for pod in case.pods:
                 state[label(number, pod.name)] = GOES if pod.name in then.gone else STAYS_THERE
         yield coming, state

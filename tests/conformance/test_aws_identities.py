@@ -32,7 +32,7 @@ Answer = Callable[[str, str, dict[str, str], bytes], tuple[int, bytes]]  # metho
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No identity of the machine's own."""
     for name in FOREIGN:
         monkeypatch.delenv(name, raising=False)
@@ -48,11 +48,11 @@ def server(answer: Answer) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def _all(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, told = answer(self.command, self.path, dict(self.headers.items()), body)
+            status, reply = answer(self.command, self.path, dict(self.headers.items()), body)
             self.send_response(status)
-            self.send_header("Content-Length", str(len(told)))
+            self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(reply)
 
         do_GET = do_PUT = do_POST = _all  # noqa: N815 - the names that the server calls
 

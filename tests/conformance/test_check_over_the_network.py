@@ -39,12 +39,12 @@ def test_an_account_with_one_tag_misspelled(
         code = run(["check", "aws", *place, "--endpoint-url", endpoint, "-f", str(file), "-o", "json"])
     assert code == BAD_INPUT
     printed = capsys.readouterr().out  # the server prints as well
-    told = {item["subject"]: item for item in json.loads(printed[printed.index("{\n") :])["findings"]}
+    findings = {item["subject"]: item for item in json.loads(printed[printed.index("{\n") :])["findings"]}
     for subject in ("eks:DescribeCluster", CLUSTER, "ec2:DescribeSubnets", "sqs:ReceiveMessage"):
-        assert told[subject]["verdict"] == "ok"
-    assert told["EC2NodeClass default: SubnetsReady"]["verdict"] == "ok"
-    groups = told["EC2NodeClass default: SecurityGroupsReady"]
+        assert findings[subject]["verdict"] == "ok"
+    assert findings["EC2NodeClass default: SubnetsReady"]["verdict"] == "ok"
+    groups = findings["EC2NodeClass default: SecurityGroupsReady"]
     assert groups["verdict"] == "missing"
     assert "found key 'karpenter.sh/discovery'" in groups["detail"]
     # What the server does not know is no permission that is missing.
-    assert told["ec2:DescribeCapacityReservations"]["verdict"] == "unsure"
+    assert findings["ec2:DescribeCapacityReservations"]["verdict"] == "unsure"

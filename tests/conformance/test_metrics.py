@@ -44,7 +44,7 @@ def metrics(request: pytest.FixtureRequest) -> Metrics:
 
 
 @pytest.mark.parametrize(
-    ("tell", "complaint"),
+    ("use", "complaint"),
     [
         (lambda to: to.add(COUNTER), "labels kind; given were none"),
         (lambda to: to.set(GAUGE, 1, of="it"), "labels none; given were of"),
@@ -56,11 +56,11 @@ def metrics(request: pytest.FixtureRequest) -> Metrics:
     ],
 )
 def test_what_a_metric_is_not_is_refused(
-    metrics: Metrics, tell: Callable[[Metrics], None], complaint: str
+    metrics: Metrics, use: Callable[[Metrics], None], complaint: str
 ) -> None:
     metrics.set(GAUGE, 3)
     with pytest.raises(ValueError, match=complaint):
-        tell(metrics)
+        use(metrics)
 
 
 def test_dropping_what_is_not_there_is_fine(metrics: Metrics) -> None:
@@ -97,7 +97,7 @@ def samples(metrics: PrometheusMetrics) -> dict[tuple[str, tuple[tuple[str, str]
     }
 
 
-def test_prometheus_reads_what_was_told() -> None:
+def test_prometheus_reads_what_was_counted() -> None:
     metrics = PrometheusMetrics()
     metrics.add(COUNTER, 2, kind='a "quoted"\nname\\')
     metrics.set(GAUGE, 5)

@@ -107,7 +107,7 @@ def test_a_worker_that_dies_is_named_and_replaced(problem: Problem) -> None:
     asyncio.run(main())
 
 
-def test_a_fault_of_the_solver_is_told(problem: Problem) -> None:
+def test_a_fault_of_the_solver_is_reported(problem: Problem) -> None:
     broken = replace(problem, options=None)  # type: ignore[arg-type]  # nobody would ask this
 
     out = StringIO()
@@ -159,7 +159,7 @@ def test_a_stopped_worker_is_killed_soon_after_its_deadline(
     asyncio.run(main())
 
 
-def test_a_machine_without_room_for_a_process_is_told(
+def test_a_machine_without_room_for_a_process_is_reported(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0
@@ -229,7 +229,7 @@ def test_a_worker_that_works_on_and_on_is_killed(problem: Problem, monkeypatch: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process")
-def test_a_question_beyond_the_memory_is_told_and_the_next_one_answered(problem: Problem) -> None:
+def test_a_question_beyond_the_memory_is_reported_and_the_next_one_answered(problem: Problem) -> None:
     small = next(read_scenarios(FOLDER / "basic.jsonl.gz")).problem
     pods = [pod(f"p{number}", f"a{number}", (1000, 1024), {}) for number in range(3_000)]
     many = to_problem(scenario(pods, [pool("one")], instance_types()))

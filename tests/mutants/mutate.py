@@ -85,7 +85,7 @@ def mutants(module: str, text: str, path: str) -> Iterator[Mutant]:
         shell = shells[place.first] if place.first else tree
         if place.first not in known:
             known[place.first] = {_essence(compile(shell, path, "exec", dont_inherit=True))}
-        for operator, changed, told in _changes(place):
+        for operator, changed, change in _changes(place):
             place.put(ast.fix_missing_locations(ast.copy_location(changed, place.node)))
             try:
                 code = compile(shell, path, "exec", dont_inherit=True)
@@ -97,7 +97,7 @@ def mutants(module: str, text: str, path: str) -> Iterator[Mutant]:
             if essence not in known[place.first]:
                 known[place.first].add(essence)
                 name = f"{module}:{place.function or '-'}:{operator}:{number}"
-                yield Mutant(name, place.function, place.first, place.line, told, code)
+                yield Mutant(name, place.function, place.first, place.line, change, code)
 
 
 def first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -213,7 +213,7 @@ def _changes(place: _Place) -> Iterator[tuple[str, ast.AST, str]]:
     if place.quiet and not isinstance(node, ast.stmt):
         return
     for operator, changed in _mutations(place):
-        yield operator, changed, f"{_told(node)}  ->  {_told(changed)}"
+        yield operator, changed, f"{_short(node)}  ->  {_short(changed)}"
 
 
 def _mutations(place: _Place) -> Iterator[tuple[str, ast.AST]]:
@@ -368,6 +368,6 @@ def _rounded_down(ratio: ast.BinOp) -> ast.AST:
     return ast.BinOp(left, ast.FloorDiv(), ratio.right)
 
 
-def _told(node: ast.AST) -> str:
+def _short(node: ast.AST) -> str:
     text = " ".join(ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).split())
     return text if len(text) <= 90 else f"{text[:87]}..."

@@ -420,14 +420,14 @@ class Hunt:
             yield PASSED
 
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        told = _forked(work, 60) or [ENDED]
+        lines = _forked(work, 60) or [ENDED]
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 3)
-        last = told[-1]
+        last = lines[-1]
         if last in (PASSED, SKIPPED):
             tried = f"{len(chosen)} of {len(mine)} tests"
             return {"verdict": last, "tried": tried, "cpu": cpu, "key": self._key(mine)}
-        by = told[-2] if last == FAILED else last
+        by = lines[-2] if last == FAILED else last
         verdict = FAILED if last == FAILED else ENDED
         return {"verdict": verdict, "by": by, "cpu": cpu, "key": self._hashes.get(by.split("::")[0], "")}
 

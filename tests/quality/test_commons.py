@@ -60,7 +60,7 @@ def test_made_up_problems_keep_to_what_is_left(block: int) -> None:
         assert list(verify(problem, solve(problem, WORK))) == [], seed
 
 
-def test_a_quota_ends_the_plan_and_is_told() -> None:
+def test_a_quota_ends_the_plan_and_is_reported() -> None:
     problem = drawing(plain(20), {"on-demand vCPUs": 9, "spot vCPUs": 0})
     plan = solve(problem, WORK)
     assert list(verify(problem, plan)) == []
@@ -70,7 +70,7 @@ def test_a_quota_ends_the_plan_and_is_told() -> None:
     }
 
 
-def test_nothing_left_at_all_is_told() -> None:
+def test_nothing_left_at_all_is_reported() -> None:
     problem = drawing(plain(3), {"on-demand vCPUs": 1, "spot vCPUs": 0})
     plan = solve(problem, WORK)
     assert not plan.claims

@@ -100,7 +100,7 @@ def sold(capacity: str = "on-demand") -> dict[str, InstanceType]:
     }
 
 
-def told(item: EC2NodeClass | NodePool | NodeClaim | None, kind: str) -> Condition:
+def condition_of(item: EC2NodeClass | NodePool | NodeClaim | None, kind: str) -> Condition:
     """The object's condition of that type; both must exist."""
     assert item is not None
     found = condition(item.status.conditions, kind)

@@ -119,14 +119,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("spec", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_class_that_is_wrong_is_told_and_others_go_on(
+def test_a_class_that_is_wrong_is_reported_and_others_go_on(
     spec: dict[str, Any], wanted: tuple[str, str, str]
 ) -> None:
     world = play(lambda world: side_by_side(world, broken_class(**spec)))
-    told(world, *wanted)
+    check_refusal(world, *wanted)
 
 
-def test_a_profile_without_permissions_is_told_and_others_go_on() -> None:
+def test_a_profile_without_permissions_is_reported_and_others_go_on() -> None:
     own = broken_class(instanceProfile="mine")
     del own["spec"]["role"]
 
@@ -140,7 +140,7 @@ def test_a_profile_without_permissions_is_told_and_others_go_on() -> None:
         await world.clock.sleep(2 * MINUTE)
 
     words = "Controller isn't authorized to call ec2:RunInstances"
-    told(play(script), "ValidationSucceeded", "RunInstancesAuthCheckFailed", words)
+    check_refusal(play(script), "ValidationSucceeded", "RunInstancesAuthCheckFailed", words)
 
 
 async def side_by_side(world: Operated, node_class: dict[str, Any]) -> None:
@@ -157,7 +157,7 @@ def events(world: Operated, kind: type[Any]) -> list[str]:
     return [one.message for one in found if (one.involved_object.kind, one.involved_object.name) == about]
 
 
-def told(world: Operated, kind: str, reason: str, words: str) -> None:
+def check_refusal(world: Operated, kind: str, reason: str, words: str) -> None:
     """The condition, its event, the pool that is not ready, and a pod that runs elsewhere."""
     node_class = world.state.get(EC2NodeClass, BROKEN)
     assert node_class is not None

@@ -49,8 +49,8 @@ def test_a_pod_that_daemons_keep_from_every_node_rests_longer_each_time() -> Non
     world = play(script)
     bought = [r["t"] for r in world.records("decision") if "default/lonely" in str(r["claims"])]
     assert 4 <= len(bought) <= 9
-    told = [r["message"] for r in world.records("event", reason="FailedScheduling")]
-    assert any("nodes came up for it and the scheduler put it on none of them" in text for text in told)
+    messages = [r["message"] for r in world.records("event", reason="FailedScheduling")]
+    assert any("nodes came up for it and the scheduler put it on none of them" in text for text in messages)
     assert world.metrics.value(ASIDE, reason="resting") == 1
     bound = {r["pod"] for r in world.records("pod.bound")}
     assert sum("ordinary" in name for name in bound) == 3, "others do not wait for it"

@@ -29,7 +29,7 @@ async def annotate(world: Operated, key: str, value: str | None, name: str = "ge
 
 
 @pytest.mark.parametrize("where", ["setting", "annotation"])
-def test_while_launches_are_paused_pods_wait_and_are_told(where: str) -> None:
+def test_while_launches_are_paused_pods_wait_and_events_say_so(where: str) -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), pod("web"))
         if where == "annotation":
@@ -42,8 +42,8 @@ def test_while_launches_are_paused_pods_wait_and_are_told(where: str) -> None:
             assert world.records("pod.bound")
 
     brakes = BrakeOptions(pause=read_pause("launches" if where == "setting" else ""))
-    told = play(script, brakes=brakes).messages("FailedScheduling")
-    assert any("general: launches are paused" in text for text in told)
+    messages = play(script, brakes=brakes).messages("FailedScheduling")
+    assert any("general: launches are paused" in text for text in messages)
 
 
 @pytest.mark.parametrize("where", ["setting", "annotation"])
@@ -103,7 +103,7 @@ async def lose_claims(world: Operated, count: int) -> None:
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
-def test_a_fleet_whose_claims_are_gone_is_kept_until_somebody_confirms(confirmed: bool) -> None:
+def test_a_fleet_whose_claims_are_gone_is_kept_until_its_end_is_confirmed(confirmed: bool) -> None:
     async def script(world: Operated) -> None:
         world.create(
             node_class(), pool(disruption={"consolidateAfter": "Never"}), inflate(8, affinity=apart())
@@ -122,8 +122,8 @@ def test_a_fleet_whose_claims_are_gone_is_kept_until_somebody_confirms(confirmed
             assert len({item.provider_id for item in await world.cloud.list()} & set(old)) == 1
             assert world.metrics.value(GUARDED) == 0
 
-    told = play(script).messages("MassTerminationGuarded")
-    assert "7 of 8 instances have no NodeClaim and are kept" in told[0]
+    messages = play(script).messages("MassTerminationGuarded")
+    assert "7 of 8 instances have no NodeClaim and are kept" in messages[0]
 
 
 def test_nodes_that_no_claim_ever_knew_are_no_fleet() -> None:
@@ -199,7 +199,7 @@ def untouched(world: Operated) -> bool:
 
 
 @pytest.mark.parametrize("lost", [NodeClaim, NodePool])
-def test_a_deleted_definition_ends_no_fleet_until_somebody_confirms(lost: type[Object]) -> None:
+def test_a_deleted_definition_ends_no_fleet_until_it_is_confirmed(lost: type[Object]) -> None:
     async def script(world: Operated) -> None:
         old = await fleet_of(world, 8)
         await world.client.delete(CustomResourceDefinition, definition_name(lost))
@@ -222,8 +222,8 @@ def test_a_deleted_definition_ends_no_fleet_until_somebody_confirms(lost: type[O
             CustomResourceDefinition, fields=f"metadata.name={definition_name(lost)}"
         )
 
-    told = play(script).messages("MassTerminationGuarded")
-    assert f"because the CustomResourceDefinition {definition_name(lost)} is" in told[0]
+    messages = play(script).messages("MassTerminationGuarded")
+    assert f"because the CustomResourceDefinition {definition_name(lost)} is" in messages[0]
 
 
 def test_pools_of_a_definition_that_was_made_anew_move_one_node_after_the_other() -> None:
@@ -244,8 +244,8 @@ def test_pools_of_a_definition_that_was_made_anew_move_one_node_after_the_other(
         assert len(world.state.all(NodeClaim)) == len(world.state.all(Node)) == 8
         assert not any(claim.deleting for claim in world.state.all(NodeClaim))
 
-    told = play(script).messages("MassTerminationGuarded")
-    assert any("nodepools.karpenter.sh was deleted and made anew" in text for text in told)
+    messages = play(script).messages("MassTerminationGuarded")
+    assert any("nodepools.karpenter.sh was deleted and made anew" in text for text in messages)
 
 
 def test_five_nodes_are_no_fleet_and_a_deleted_pool_is_meant() -> None:

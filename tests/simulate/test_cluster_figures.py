@@ -34,7 +34,7 @@ def read(text: bytes) -> dict[str, list[tuple[dict[str, str], float]]]:
     return found
 
 
-async def told(world: Operated) -> dict[str, list[tuple[dict[str, str], float]]]:
+async def figures(world: Operated) -> dict[str, list[tuple[dict[str, str], float]]]:
     return read(b"".join(await world.operator.figures.text()))
 
 
@@ -47,7 +47,7 @@ def test_the_cluster_as_it_is() -> None:
         limited = pool(limits={"cpu": "100"})
         world.create(node_class(), limited, replicas("web", 2, "1"), pod("huge", "90"))
         await world.clock.sleep(3 * MINUTE)
-        found = await told(world)
+        found = await figures(world)
         where = {"nodepool": "general", "capacity_type": "on-demand", "managed": "true", "scheduled": "true"}
         owner = "/apis/apps/v1/namespaces/default/replicasets/web"
         assert of(found["karpenter_pods_state"], owner=owner, phase="Running", **where) == [1.0, 1.0]
@@ -81,7 +81,7 @@ def test_pods_that_wait_and_those_that_were_promised_a_node() -> None:
         world.create(node_class(), pool(), pod("a", nodeSelector=where), pod("huge", "900"))
         world.create(pod("lost", nodeSelector=nowhere))
         await world.clock.sleep(20 * SECOND)
-        found = await told(world)
+        found = await figures(world)
         (waits,) = of(found["karpenter_pods_provisioning_unbound_time_seconds"])
         assert found["karpenter_pods_provisioning_unbound_time_seconds"][0][0]["name"] == "a"
         assert found["karpenter_pods_provisioning_unstarted_time_seconds"] == [
@@ -90,7 +90,7 @@ def test_pods_that_wait_and_those_that_were_promised_a_node() -> None:
         assert 10 < waits < 20
         assert "karpenter_pods_provisioning_scheduling_undecided_time_seconds" not in found
         await world.clock.sleep(2 * MINUTE)
-        zones = (await told(world))["karpenter_scheduler_pending_pods_by_effective_zone_count"]
+        zones = (await figures(world))["karpenter_scheduler_pending_pods_by_effective_zone_count"]
         assert zones == [
             ({"controller": "provisioner", "zone": "flexible"}, 1.0),
             ({"controller": "provisioner", "zone": "none"}, 1.0),
@@ -104,11 +104,11 @@ def test_pods_that_wait_and_those_that_were_promised_a_node() -> None:
     assert 10 < bound <= started < 120
 
 
-def test_queues_tell_of_their_turns() -> None:
+def test_queues_report_their_turns() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), pod("a"))
         await world.clock.sleep(3 * MINUTE)
-        found = await told(world)
+        found = await figures(world)
         by = {"controller": "nodeclaim.lifecycle"}
         ended = {
             marks["result"]: value
@@ -137,10 +137,10 @@ def test_it_is_made_anew_after_five_seconds_and_only_for_what_changed() -> None:
         await world.clock.sleep(SECOND)
         assert await world.operator.figures.text() is before
         await world.clock.sleep(5 * SECOND)
-        assert of((await told(world))["karpenter_pods_state"], name="late")
+        assert of((await figures(world))["karpenter_pods_state"], name="late")
         await world.client.delete(Pod, "a", "default")
         await world.clock.sleep(MINUTE)
-        assert not of((await told(world))["karpenter_pods_state"], name="a")
+        assert not of((await figures(world))["karpenter_pods_state"], name="a")
 
     play(script)
 
@@ -149,7 +149,7 @@ def test_without_single_pods_and_nodes() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), pod("a"))
         await world.clock.sleep(MINUTE)
-        found = await told(world)
+        found = await figures(world)
         assert "karpenter_nodepools_usage" in found
         assert not {"karpenter_pods_state", "karpenter_nodes_allocatable"} & found.keys()
 

@@ -94,7 +94,7 @@ def test_a_machine_boots_and_its_pods_start() -> None:
     run_virtual(main)
 
 
-def test_taints_stay_until_somebody_removes_them() -> None:
+def test_taints_stay_until_they_are_removed() -> None:
     async def main(clock: VirtualClock) -> None:
         world = World(clock, {"agent/not-ready": 5 * SECOND})
         taints = tuple(Taint(key=key, effect="NoSchedule") for key in ("agent/not-ready", "team"))
@@ -176,7 +176,7 @@ def test_the_scheduler_spreads_and_respects_priority() -> None:
     run_virtual(main)
 
 
-def test_an_eviction_is_told_apart_from_a_deletion() -> None:
+def test_an_eviction_is_no_deletion() -> None:
     async def main(clock: VirtualClock) -> None:
         world = World(clock)
         await world.kubelets.join(machine("n1"))

@@ -198,9 +198,9 @@ def test_a_command_that_does_not_hold_any_more_is_rejected() -> None:
 
     world = play(script)
     assert not world.records("disruption")
-    (told,) = set(world.messages("ConsolidationRejected"))
-    assert told.startswith("Consolidation rejected: ")
-    assert ", reason: budget (savings: $" in told
+    (event,) = set(world.messages("ConsolidationRejected"))
+    assert event.startswith("Consolidation rejected: ")
+    assert ", reason: budget (savings: $" in event
     assert world.metrics.value(FAILED_VALIDATIONS, consolidation_type="single") == 1
 
 

@@ -61,9 +61,9 @@ def test_parts_of_a_run_sum_to_its_bill(played: tuple[Result, Path]) -> None:
 def test_the_controllers_record_agrees_with_what_happened(played: tuple[Result, Path]) -> None:
     """To the second, as objects tell instants, and with the pods that ran."""
     result, path = played
-    told = read_facts(result.records, result.end)
+    recorded = read_facts(result.records, result.end)
     kept = StoreFile(path).read(result.start, result.end)
-    managed = {one.id: one for one in told.instances.values() if one.claim}
+    managed = {one.id: one for one in recorded.instances.values() if one.claim}
     assert managed.keys() == {one.id for one in kept.instances.values() if one.claim}
     for name, one in managed.items():
         own = kept.instances[name]
@@ -71,7 +71,9 @@ def test_the_controllers_record_agrees_with_what_happened(played: tuple[Result, 
         assert (own.node, own.instance_type, own.zone) == (one.node, one.instance_type, one.zone)
         assert own.rates[0].price == one.rates[0].price
         assert own.capacity == one.capacity
-    assert {(run.workload, run.name) for run in kept.pods} == {(run.workload, run.name) for run in told.pods}
+    assert {(run.workload, run.name) for run in kept.pods} == {
+        (run.workload, run.name) for run in recorded.pods
+    }
 
 
 def test_a_restart_goes_on_with_what_was_open(played: tuple[Result, Path], tmp_path: Path) -> None:
@@ -96,14 +98,14 @@ def _thirty_days() -> Facts:
     """A small cluster's month, as a log tells it: a node that stays, one each working day, pods on both."""
     records: list[dict[str, Any]] = []
 
-    def tell(at: int, kind: str, **fields: Any) -> None:
+    def note(at: int, kind: str, **fields: Any) -> None:
         records.append({"t": at, "kind": kind, **fields})
 
     def machine(at: int, name: str, price: int) -> None:
-        tell(at, "instance.started", instance=f"i-{name}", claim=name, price=price, volumes=2_191_780)
+        note(at, "instance.started", instance=f"i-{name}", claim=name, price=price, volumes=2_191_780)
         capacity = {"cpu": 3_920, "memory": 15 << 30}
-        tell(at + 40 * 10**9, "node.created", node=name, claim=name, pool="web", capacity=capacity)
-        tell(at + 50 * 10**9, "node.ready", node=name)
+        note(at + 40 * 10**9, "node.created", node=name, claim=name, pool="web", capacity=capacity)
+        note(at + 50 * 10**9, "node.ready", node=name)
 
     machine(0, "base", 192_333_333)
     for day in range(30):
@@ -112,10 +114,10 @@ def _thirty_days() -> Facts:
         for number, node in enumerate(("base", f"day-{day}", f"day-{day}")):
             pod = f"shop/web-{day}-{number}"
             requests = {"cpu": 700 + number, "memory": (1 << 30) + number}
-            tell(at + 60 * 10**9, "pod.created", pod=pod, requests=requests, labels={"team": f"t{number}"})
-            tell(at + 61 * 10**9, "pod.bound", pod=pod, node=node)
-            tell(at + 9 * HOUR, "pod.deleted", pod=pod, node=node)
-        tell(at + 10 * HOUR + 987_654_321, "instance.terminated", instance=f"i-day-{day}")
+            note(at + 60 * 10**9, "pod.created", pod=pod, requests=requests, labels={"team": f"t{number}"})
+            note(at + 61 * 10**9, "pod.bound", pod=pod, node=node)
+            note(at + 9 * HOUR, "pod.deleted", pod=pod, node=node)
+        note(at + 10 * HOUR + 987_654_321, "instance.terminated", instance=f"i-day-{day}")
     return read_facts(sorted(records, key=lambda one: one["t"]), 30 * _DAY)
 
 
@@ -140,11 +142,11 @@ def test_the_command(played: tuple[Result, Path], tmp_path: Path, capsys: _Text)
     path = tmp_path / "cost.db"
     write_facts(read_facts(result.records, result.end), path)
     assert run(["cost", str(path), "--idle", "--why", "-o", "json"]) == OK
-    told = json.loads(capsys.readouterr().out)
-    nanos = [round(float(one["total"]) * 1e9) for one in told["groups"]]
-    assert sum(nanos) == round(float(told["bill"]) * 1e9) == _bill(result)
-    idle = next(one for one in told["groups"] if one["name"] == IDLE)
-    parts = sum(round(float(one["dollars"]) * 1e9) for one in told["causesOfIdle"])
+    answer = json.loads(capsys.readouterr().out)
+    nanos = [round(float(one["total"]) * 1e9) for one in answer["groups"]]
+    assert sum(nanos) == round(float(answer["bill"]) * 1e9) == _bill(result)
+    idle = next(one for one in answer["groups"] if one["name"] == IDLE)
+    parts = sum(round(float(one["dollars"]) * 1e9) for one in answer["causesOfIdle"])
     assert parts == round(float(idle["total"]) * 1e9)
     assert run(["cost", str(kept), "--aggregate", "controller", "--share", "-o", "csv"]) == OK
     assert capsys.readouterr().out.startswith("start,end,name,cpu,")
@@ -193,9 +195,9 @@ def test_opencosts_api(played: tuple[Result, Path]) -> None:
     """The same figures as the ledger's, nodes and their disks apart."""
     result, path = played
     past = StoreFile(path)
-    status, told = _ask("/allocation", past, window="1h", aggregate="namespace", includeIdle="true")
-    assert status == told["code"] == 200
-    (groups,) = told["data"]
+    status, answer = _ask("/allocation", past, window="1h", aggregate="namespace", includeIdle="true")
+    assert status == answer["code"] == 200
+    (groups,) = answer["data"]
     status, assets = _ask("/model/assets", past, window="1h")
     disks = sum(one["totalCost"] for one in assets["data"].values() if one["type"] == "Disk")
     nodes = sum(one["totalCost"] for one in assets["data"].values() if one["type"] == "Node")
@@ -214,8 +216,8 @@ def test_what_each_bears_of_an_asset(played: tuple[Result, Path]) -> None:
     past = StoreFile(played[1])
     query = {"window": "1h", "aggregate": "namespace", "includeIdle": "true", "step": "30m"}
     query |= {"includeProportionalAssetResourceCosts": "true", "accumulate": "true"}
-    _, told = _ask("/allocation", past, **query)
-    (groups,) = told["data"]
+    _, answer = _ask("/allocation", past, **query)
+    (groups,) = answer["data"]
     parts = {name: one.get("proportionalAssetResourceCosts") for name, one in groups.items()}
     (cluster,) = {place for part in parts.values() for place in part or ()}
     cost = sum(one["cpuCost"] for one in groups.values())
@@ -226,8 +228,8 @@ def test_what_each_bears_of_an_asset(played: tuple[Result, Path]) -> None:
             assert set(own) == {
                 *("cluster", "cpuPercentage", "gpuPercentage", "ramPercentage", "nodeResourceCostPercentage")
             }
-    _, told = _ask("/allocation", past, **query, idleByNode="true")
-    some = next(one for name, one in told["data"][0].items() if name != IDLE)
+    _, answer = _ask("/allocation", past, **query, idleByNode="true")
+    some = next(one for name, one in answer["data"][0].items() if name != IDLE)
     place, own = next(iter(some["proportionalAssetResourceCosts"].items()))
     assert place == f"{own['cluster']},{own['node']}"
 
@@ -236,9 +238,9 @@ def test_what_each_bears_of_an_asset(played: tuple[Result, Path]) -> None:
 def test_what_opencosts_web_ui_asks(played: tuple[Result, Path], aggregate: str) -> None:
     """Its table and its picture: a set a day, each with the names that it draws and adds up."""
     query = {"window": "2d", "aggregate": aggregate, "includeIdle": "true", "step": "1d"}
-    status, told = _ask("/model/allocation/compute", StoreFile(played[1]), **query, accumulate="false")
-    assert (status, len(told["data"])) == (200, 2)
-    shown = [one for day in told["data"] for one in day.values()]
+    status, answer = _ask("/model/allocation/compute", StoreFile(played[1]), **query, accumulate="false")
+    assert (status, len(answer["data"])) == (200, 2)
+    shown = [one for day in answer["data"] for one in day.values()]
     assert shown
     for one in shown:
         costs = [one[f"{name}Cost"] for name in ("cpu", "ram", "gpu", "pv", "network", "shared", "external")]
@@ -254,8 +256,8 @@ def test_what_opencosts_web_ui_asks(played: tuple[Result, Path], aggregate: str)
         } <= one.keys()
         assert one["totalEfficiency"] >= 0
     query["accumulate"] = "true"
-    _, told = _ask("/model/allocation/compute", StoreFile(played[1]), **query)
-    (whole,) = told["data"]
+    _, answer = _ask("/model/allocation/compute", StoreFile(played[1]), **query)
+    (whole,) = answer["data"]
     paid = sum(one["totalCost"] for one in shown)
     assert sum(one["totalCost"] for one in whole.values()) == pytest.approx(paid, abs=1e-3)
 
@@ -273,14 +275,14 @@ def test_what_opencosts_web_ui_asks(played: tuple[Result, Path], aggregate: str)
     ],
 )
 def test_filters_of_assets(played: tuple[Result, Path], text: str, types: set[str]) -> None:
-    status, told = _ask("/assets", StoreFile(played[1]), window="1h", filter=text)
-    assert (status, {one["type"] for one in told["data"].values()}) == (200, types)
+    status, answer = _ask("/assets", StoreFile(played[1]), window="1h", filter=text)
+    assert (status, {one["type"] for one in answer["data"].values()}) == (200, types)
 
 
 def test_a_filter_of_assets_that_is_none(played: tuple[Result, Path]) -> None:
-    status, told = _ask("/assets", StoreFile(played[1]), window="1h", filter='pod:"a"')
+    status, answer = _ask("/assets", StoreFile(played[1]), window="1h", filter='pod:"a"')
     assert status == 400
-    assert "at 'pod': expect filter field" in told
+    assert "at 'pod': expect filter field" in answer
 
 
 @pytest.mark.parametrize(
@@ -301,9 +303,9 @@ def test_a_filter_of_assets_that_is_none(played: tuple[Result, Path]) -> None:
 def test_what_the_api_refuses(
     played: tuple[Result, Path], query: dict[str, str], status: int, text: str
 ) -> None:
-    found, told = _ask("/allocation/compute", StoreFile(played[1]), **query)
+    found, answer = _ask("/allocation/compute", StoreFile(played[1]), **query)
     assert found == status
-    assert text in (told if isinstance(told, str) else told["message"])
+    assert text in (answer if isinstance(answer, str) else answer["message"])
 
 
 def test_other_paths_are_not_answered(played: tuple[Result, Path]) -> None:

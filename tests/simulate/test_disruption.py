@@ -67,7 +67,7 @@ def test_never_keeps_empty_nodes_and_says_why() -> None:
     assert 'NodePool "general" has consolidation disabled' in world.messages("Unconsolidatable")
 
 
-def test_budgets_of_zero_are_told_on_the_pool() -> None:
+def test_budgets_of_zero_are_reported_on_the_pool() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(**quiet(10, budgets=[{"nodes": "0"}])), pod("a"))
         await world.clock.sleep(2 * MINUTE)
@@ -77,13 +77,13 @@ def test_budgets_of_zero_are_told_on_the_pool() -> None:
     world = play(script)
     assert world.records("disruption") == []
     text = "No allowed disruptions for disruption reason Empty due to blocking budget"
-    told = world.records("event", message=text)
-    assert {record["object"] for record in told} == {"NodePool/general"}
+    events = world.records("event", message=text)
+    assert {record["object"] for record in events} == {"NodePool/general"}
     # At most one a minute.
-    assert 2 <= len(told) <= 5
+    assert 2 <= len(events) <= 5
 
 
-def test_a_budget_that_nobody_can_read_forbids_and_is_told_while_launches_go_on() -> None:
+def test_an_unreadable_budget_forbids_and_is_reported_while_launches_go_on() -> None:
     budgets = [{"nodes": "100%"}, {"nodes": "50%", "schedule": "61 * * * *", "duration": "1h"}]
 
     async def script(world: Operated) -> None:
@@ -95,14 +95,14 @@ def test_a_budget_that_nobody_can_read_forbids_and_is_told_while_launches_go_on(
     world = play(script)
     assert len(world.records("node.created")) == 1
     assert world.records("disruption") == []
-    (told,) = world.messages("InvalidBudget")
-    assert told.startswith("Budget 2 of the NodePool allows nothing until it is mended: ")
-    assert "61" in told
+    (events,) = world.messages("InvalidBudget")
+    assert events.startswith("Budget 2 of the NodePool allows nothing until it is mended: ")
+    assert "61" in events
     blocked = "No allowed disruptions for disruption reason Empty due to blocking budget"
     assert blocked in world.messages("DisruptionBlocked")
 
 
-def test_annotations_of_a_pool_that_nobody_can_read_are_told_again_and_again() -> None:
+def test_unreadable_annotations_of_a_pool_are_reported_again_and_again() -> None:
     marks = {
         "dovetail.dev/pause": "weekends",
         "dovetail.dev/expiration": "replace",
@@ -115,16 +115,16 @@ def test_annotations_of_a_pool_that_nobody_can_read_are_told_again_and_again() -
         world.create(node_class(), made)
         await world.clock.sleep(50 * MINUTE)
 
-    told = play(script).records("event", reason="InvalidAnnotation")
-    assert {record["object"] for record in told} == {"NodePool/general"}
-    first = [str(record["message"]) for record in told[:3]]
+    events = play(script).records("event", reason="InvalidAnnotation")
+    assert {record["object"] for record in events} == {"NodePool/general"}
+    first = [str(record["message"]) for record in events[:3]]
     assert first == [
         "The annotation dovetail.dev/pause pauses all, for 'weekends' is none of all, launches, disruption",
         "The annotation dovetail.dev/expiration is ignored: 'replace' is not replace-first",
         "The annotation dovetail.dev/minimum-saving is ignored: '5 percent' is neither a percentage such as "
         '"2%" nor an amount such as "$0.005"',
     ]
-    assert len(told) > 3
+    assert len(events) > 3
 
 
 def test_a_pod_event_that_could_not_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_do_not_disrupt_on_a_node_keeps_it() -> None:
     assert text in world.messages("DisruptionBlocked")
 
 
-def test_a_do_not_disrupt_that_a_node_does_not_know_is_told_and_ignored() -> None:
+def test_a_do_not_disrupt_that_a_node_does_not_know_is_reported_and_ignored() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(**quiet(10)), pod("a"))
         await world.clock.sleep(2 * MINUTE)
@@ -230,13 +230,13 @@ def test_a_do_not_disrupt_that_a_node_does_not_know_is_told_and_ignored() -> Non
 
     world = play(script)
     text = "nodes take nothing but \"true\", got '30m', ignoring annotation"
-    told = world.records("event", reason="InvalidDoNotDisruptAnnotation")
-    assert sorted(event["object"].partition("/")[0] for event in told) == ["Node", "NodeClaim"]
-    assert all(event["message"].endswith(text) for event in told)
+    events = world.records("event", reason="InvalidDoNotDisruptAnnotation")
+    assert sorted(event["object"].partition("/")[0] for event in events) == ["Node", "NodeClaim"]
+    assert all(event["message"].endswith(text) for event in events)
     assert len(world.records("disruption")) == 1
 
 
-def test_do_not_disrupt_annotations_are_told() -> None:
+def test_do_not_disrupt_annotations_are_reported() -> None:
     async def script(world: Operated) -> None:
         key = labels.DO_NOT_DISRUPT
         world.create(

@@ -55,7 +55,7 @@ def test_partners_meet_the_maximum_of_their_autoscaler(evening: Result) -> None:
     assert evening.summary.traffic["partner-api"].over_capacity > 0
 
 
-def test_a_rotation_renews_every_node_and_nobody_notices() -> None:
+def test_a_rotation_renews_every_node_unnoticed() -> None:
     scenario = load(EXAMPLES / "rotation")
     result = simulate(scenario)
     assert result.summary.violations == []

@@ -109,5 +109,5 @@ def test_a_node_that_cannot_be_untainted_keeps_no_other_waiting(monkeypatch: pyt
 
     world = play(script)
     assert sorted(len(node.spec.taints) for node in world.state.all(Node)) == [0, 1]
-    (told, *_) = world.records("reconcile.failed", controller="disruption")
-    assert told["message"] == "a webhook does not allow it"
+    (event, *_) = world.records("reconcile.failed", controller="disruption")
+    assert event["message"] == "a webhook does not allow it"

@@ -186,7 +186,7 @@ def test_a_message_comes_again_though_it_was_deleted() -> None:
     on_account(kinds.QUEUE_DUPLICATE, script, lasts=MINUTE)
 
 
-def test_a_dead_process_hears_nothing_of_what_it_asked_for() -> None:
+def test_a_dead_process_gets_no_answer_to_what_it_asked_for() -> None:
     async def script(account: Account1, _: VirtualClock) -> None:
         account.epoch.crash_after(1)  # after the effect of its first call
         with pytest.raises(asyncio.CancelledError):

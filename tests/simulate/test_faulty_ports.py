@@ -76,19 +76,19 @@ def trouble(server: MemoryServer, clock: VirtualClock, seed: int) -> FaultyClien
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_an_informer_is_right_in_the_end_and_tells_a_story_that_adds_up(seed: int) -> None:
+def test_an_informer_is_right_in_the_end_and_its_events_add_up(seed: int) -> None:
     async def main(clock: VirtualClock) -> None:
         server = MemoryServer(clock)
-        told: dict[str, str] = {}
+        known: dict[str, str] = {}
 
-        def hear(change: str, node: Node) -> None:
-            assert (change == "ADDED") == (node.key not in told), f"{change} {node.key}"
+        def note(change: str, node: Node) -> None:
+            assert (change == "ADDED") == (node.key not in known), f"{change} {node.key}"
             if change == "DELETED":
-                del told[node.key]
+                del known[node.key]
             else:
-                told[node.key] = node.metadata.resource_version
+                known[node.key] = node.metadata.resource_version
 
-        informer = Informer(trouble(server, clock, seed), Node, hear)
+        informer = Informer(trouble(server, clock, seed), Node, note)
         task = asyncio.get_running_loop().create_task(informer.run())
         draws = random.Random(seed)
         for _ in range(200):
@@ -96,7 +96,7 @@ def test_an_informer_is_right_in_the_end_and_tells_a_story_that_adds_up(seed: in
             _change(server, draws, f"n{draws.randrange(6)}")
         await clock.sleep(MINUTE)
         there = {record.view.key: record.view.metadata.resource_version for record in server.list(Node)}
-        assert told == there
+        assert known == there
         assert {key: item.metadata.resource_version for key, item in informer.objects.items()} == there
         task.cancel()
 

@@ -57,15 +57,17 @@ def test_pods_that_no_plan_can_be_made_for_do_not_keep_others_from_their_nodes()
         return world
 
     world = run_virtual(main, start=START)
-    told = [text for text in world.messages("FailedScheduling") if "no plan could be made for it" in text]
-    assert told
-    assert all("(ValueError: poison)" in text for text in told)
+    messages = [text for text in world.messages("FailedScheduling") if "no plan could be made for it" in text]
+    assert messages
+    assert all("(ValueError: poison)" in text for text in messages)
     # Each of the two is tried alone after 10, 20, 40, ... seconds, then every ten minutes.
     failures = [record["t"] for record in world.records("plan.failed") if record["t"] > START + 10 * MINUTE]
     assert 4 <= len(failures) <= 20
 
 
-def test_a_pod_that_cannot_be_understood_is_told_so_and_costs_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_cannot_be_understood_gets_an_event_and_costs_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     judged = intake.ignored
 
     def hostile(item: Pod, volumes: VolumeIndex) -> str:
@@ -85,7 +87,7 @@ def test_a_pod_that_cannot_be_understood_is_told_so_and_costs_itself(monkeypatch
 
     world = run_virtual(main, start=START)
     assert {record["pod"] for record in world.records("pod.bound")} == {"default/web"}
-    (told,) = world.records("input.left_out")
-    assert (told["about"], told["message"]) == ("Pod default/bad-0", "OverflowError: too large")
+    (message,) = world.records("input.left_out")
+    assert (message["about"], message["message"]) == ("Pod default/bad-0", "OverflowError: too large")
     wanted = "Failed to schedule pod, it cannot be understood (OverflowError: too large)"
     assert wanted in world.messages("FailedScheduling")

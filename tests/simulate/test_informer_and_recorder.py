@@ -38,7 +38,7 @@ def label(server: MemoryServer, name: str, value: str) -> None:
     server.patch(Node, name, merge_patch={"metadata": {"labels": {"x": value}}})
 
 
-def test_an_informer_tells_every_difference_once() -> None:
+def test_an_informer_reports_every_difference_once() -> None:
     async def script(server: MemoryServer, clock: VirtualClock) -> None:
         seen: list[str] = []
         informer = Informer(
@@ -159,16 +159,16 @@ def test_events_live_for_an_hour() -> None:
 
 def test_observers_learn_of_each_others_changes_in_order() -> None:
     async def script(server: MemoryServer, _: VirtualClock) -> None:
-        told: list[tuple[str, str]] = []
+        seen: list[tuple[str, str]] = []
 
         def answer(change: Change[Any]) -> None:
             if change.type == "ADDED" and change.after.view.key == "a" and change.before is None:
                 label(server, "a", "1")
 
         server.observe(answer)
-        server.observe(lambda change: told.append((change.type, change.after.view.key)))
+        server.observe(lambda change: seen.append((change.type, change.after.view.key)))
         add(server, "a")
-        assert told == [("ADDED", "a"), ("MODIFIED", "a")]
+        assert seen == [("ADDED", "a"), ("MODIFIED", "a")]
 
     run(script)
 

@@ -93,7 +93,7 @@ def test_a_failing_status_check_ends_the_node_without_a_message(category: str, f
     assert any("bypasses the PDB" in text for text in world.messages("Disrupted")) == forceful
 
 
-def test_messages_that_nobody_can_use_are_taken_out_of_the_queue() -> None:
+def test_messages_of_no_use_are_taken_out_of_the_queue() -> None:
     async def script(world: Operated) -> None:
         claim, *_ = await three_spot_nodes(world)
         for body in ("hello", '{"source": "aws.s3", "detail-type": "Object Created"}'):

@@ -76,7 +76,7 @@ def test_a_pause_holds_the_replicas_and_takes_the_autoscaler_away() -> None:
     play(story)
 
 
-def test_a_zone_that_does_not_exist_is_told_and_nothing_is_scaled() -> None:
+def test_a_zone_that_does_not_exist_is_reported_and_nothing_is_scaled() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.server.create(workload("Deployment", "inflate", replicas=0))
         document = scaled(

@@ -73,15 +73,15 @@ def _get(url: str, method: str = "GET") -> tuple[int, str, dict[str, str]]:
 
 
 def test_what_a_record_shows() -> None:
-    told = facts_report("Shop", _facts(), Window(_START, _END))
-    lines, instants = told["series"]["lines"], told["series"]["t"]
+    report = facts_report("Shop", _facts(), Window(_START, _END))
+    lines, instants = report["series"]["lines"], report["series"]["t"]
     at = {minutes: instants.index(_START // SECOND + minutes * 60) for minutes in (30, 76, 106, 200)}
     assert [lines["cost"][at[minutes]] for minutes in (30, 76, 106, 200)] == [0.2, 0.3, 0.25, 0.2]
     assert [lines["nodes.spot"][at[minutes]] for minutes in (30, 76, 200)] == [0, 1, 0]
     assert [lines["pods.running"][at[minutes]] for minutes in (30, 76, 200)] == [1, 2, 1]
     assert lines["use.cpu"][at[30]] == 25.0
-    assert told["costs"]["bill"] == pytest.approx(0.2 * 4 + 0.05 + 0.025)
-    assert [row["kind"] for row in told["nodes"]] == ["managed", "spot"]
+    assert report["costs"]["bill"] == pytest.approx(0.2 * 4 + 0.05 + 0.025)
+    assert [row["kind"] for row in report["nodes"]] == ["managed", "spot"]
 
 
 def test_the_routes(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_a_record_with_nothing_in_it(tmp_path: Path) -> None:
 
 def test_what_the_controllers_page_adds(tmp_path: Path) -> None:
     """Also while nothing is recorded yet: what is so now needs no record."""
-    path, told = tmp_path / "cost.db", pages.present(8, 3, 2)
+    path, present = tmp_path / "cost.db", pages.present(8, 3, 2)
     Store.open(path, write=True).close()
-    with served(past_routes("Shop", StoreFile(path), lambda: pages.END, "24h", told)) as url:
+    with served(past_routes("Shop", StoreFile(path), lambda: pages.END, "24h", present)) as url:
         assert _get(f"{url}/")[0] == 200
         now: dict[str, Any] = json.loads(_get(f"{url}/present.json")[1])
         assert [row["pod"] for row in now["pending"]] == ["shop/wait-0", "shop/wait-1"]
@@ -137,36 +137,36 @@ def test_what_the_controllers_page_adds(tmp_path: Path) -> None:
         assert [row["pod"] for row in found["rows"]] == ["shop/web-3-0"]
         some = pages.objects(8, 3, 2)
         for obj in some:
-            told.changed(type(obj), "DELETED", obj, None)
+            present.changed(type(obj), "DELETED", obj, None)
         gone = json.loads(_get(f"{url}/present.json")[1])
         assert (gone["nodes"], gone["pending"]) == ([], [])
 
 
 def test_lines_of_what_the_record_does_not_know() -> None:
     at = [pages.START]
-    told = Present(lambda: at[0], lambda _: None)
+    present = Present(lambda: at[0], lambda _: None)
     pods = list(pages.waiting_pods(0, 3))
     for pod in pods:
-        told.changed(type(pod), "ADDED", None, pod)
+        present.changed(type(pod), "ADDED", None, pod)
     at[0] += 90 * SECOND
-    told.logged("efficiency", {"cost": 200, "lowerBound": 150})
+    present.logged("efficiency", {"cost": 200, "lowerBound": 150})
     for pod in pods[1:]:
-        told.changed(type(pod), "DELETED", pod, None)
+        present.changed(type(pod), "DELETED", pod, None)
     begin = pages.START // SECOND
-    lines = told.lines([begin, begin + 60, begin + 120, begin + 180, begin + 240])
+    lines = present.lines([begin, begin + 60, begin + 120, begin + 180, begin + 240])
     assert lines["pods.pending"] == [None, 3, 3, 1, 1]  # none while nothing was told, and the most of each
     assert lines["efficiency"] == [None, None, 75.0, 75.0, 75.0]
 
 
 def test_what_came_and_went_unseen_is_not_kept() -> None:
-    told = Present(lambda: pages.START, lambda _: None)
+    present = Present(lambda: pages.START, lambda _: None)
     (pod,) = pages.waiting_pods(0, 1)
     held = sys.getrefcount(pod)
-    told.changed(Pod, "ADDED", None, pod)
+    present.changed(Pod, "ADDED", None, pod)
     assert sys.getrefcount(pod) > held
-    told.changed(Pod, "DELETED", pod, None)
+    present.changed(Pod, "DELETED", pod, None)
     assert sys.getrefcount(pod) == held
-    told.changed(Pod, "ADDED", None, pod)
-    assert told.pods({})["total"] == 1
-    told.changed(Pod, "DELETED", pod, None)
-    assert told.pods({})["total"] == 0
+    present.changed(Pod, "ADDED", None, pod)
+    assert present.pods({})["total"] == 1
+    present.changed(Pod, "DELETED", pod, None)
+    assert present.pods({})["total"] == 0

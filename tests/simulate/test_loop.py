@@ -135,7 +135,7 @@ def test_a_task_that_fails_unattended_fails_the_run() -> None:
         run_virtual(main)
 
 
-def test_a_failure_that_somebody_waits_for_is_theirs() -> None:
+def test_a_failure_that_a_task_waits_for_is_raised_there() -> None:
     async def broken(clock: VirtualClock) -> None:
         await clock.sleep(SECOND)
         raise ValueError("broken")

@@ -481,7 +481,7 @@ def test_a_sick_pod_leaves_only_where_its_budget_says_so(policy: str, leaves: bo
     assert (refused in world.messages("FailedDraining")) != leaves
 
 
-def test_a_pod_that_nobody_made_leaves_like_any_other_and_does_not_come_back() -> None:
+def test_a_pod_without_an_owner_leaves_like_any_other_and_does_not_come_back() -> None:
     async def script(world: Operated) -> None:
         bare = pod("bare")
         assert "ownerReferences" not in bare["metadata"]

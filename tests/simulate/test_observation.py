@@ -34,14 +34,14 @@ class Watched:
 
     def __init__(self, world: Operated) -> None:
         self.metrics = MemoryMetrics()
-        self.told = 0
+        self.reports = 0
         planner = InlinePlanner(world.clock, WORK_PER_SECOND)
         ports = Ports(world.client, world.cloud.provider, world.clock, world.log, planner, self.metrics)
         self.observation = Observation(ports, Settings(), self._count, 10 * MINUTE)
         self._task = asyncio.get_running_loop().create_task(self.observation.run())
 
     def _count(self) -> None:
-        self.told += 1
+        self.reports += 1
 
     def check(self) -> None:
         assert not self._task.done(), self._task
@@ -84,7 +84,7 @@ def test_both_buy_the_same_for_the_same_pods() -> None:
     assert acting.replacements == acting.removals == here.removals == 0
 
 
-def test_pods_for_which_nobody_buys_are_counted_once() -> None:
+def test_pods_for_which_no_node_is_bought_are_counted_once() -> None:
     async def script(world: Operated, _: Watched) -> None:
         world.create(node_class(), pool(disruption=QUIET))
         await world.clock.sleep(10 * SECOND)
@@ -93,9 +93,9 @@ def test_pods_for_which_nobody_buys_are_counted_once() -> None:
         await world.clock.sleep(5 * MINUTE)
 
     world, seen = observed(script)
-    told = world.records("observed.launch")
-    assert len(told) == 1
-    assert seen.observation.tally.here.launches == len(told[0]["nodes"]) == 1
+    reports = world.records("observed.launch")
+    assert len(reports) == 1
+    assert seen.observation.tally.here.launches == len(reports[0]["nodes"]) == 1
     assert seen.observation.tally.left_over == 1
     assert not world.records("claim.created")
     assert [record["pods"] for record in world.records("observed.unplaced")] == [["default/huge"]]
@@ -117,7 +117,7 @@ def test_pods_that_get_a_node_after_all_are_planned_for_again() -> None:
     assert tally.here.launches == tally.acting.launches == 1
 
 
-def test_an_underused_node_is_told_and_left_alone() -> None:
+def test_an_underused_node_is_reported_and_left_alone() -> None:
     async def script(world: Operated, _: Watched) -> None:
         world.create(node_class(), pool(disruption=EAGER), replicas("web", 6, "900m"))
         await world.clock.sleep(3 * MINUTE)
@@ -132,7 +132,7 @@ def test_an_underused_node_is_told_and_left_alone() -> None:
     assert 0 < tally.saved <= tally.saving // 2
     assert tally.here.removals >= 1
     assert len(world.records("observed.disruption")) <= 3
-    assert seen.told == 2
+    assert seen.reports == 2
     text = seen.observation.table()
     assert "Nothing was written to the cluster" in text
     assert tally.commands[0] in text

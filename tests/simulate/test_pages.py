@@ -62,13 +62,13 @@ def opened(chromium: Browser, url: str, *, size: Any = DESK, scheme: Any = "ligh
 
 
 @contextmanager
-def controllers_page(told: Present, nodes: int, each: int) -> Iterator[str]:
+def controllers_page(present: Present, nodes: int, each: int) -> Iterator[str]:
     record_of_costs = pages.Record(pages.facts(nodes, each))
-    with pages.served(past_routes("Dovetail", record_of_costs, lambda: pages.END, "", told)) as url:
+    with pages.served(past_routes("Dovetail", record_of_costs, lambda: pages.END, "", present)) as url:
         yield url
 
 
-def _told(page: Page, selector: str) -> str:
+def _text(page: Page, selector: str) -> str:
     return page.locator(selector).inner_text()
 
 
@@ -77,13 +77,13 @@ def test_the_report_shows_its_figures(chromium: Browser, tmp_path: Path) -> None
     file.write_text(small_report(), encoding="utf-8")
     with opened(chromium, file.as_uri()) as page:
         assert (
-            _told(page, "#period") == "2026-03-02 21:00:00 to 2026-03-02 22:00:00 (Asia/Seoul), r-1, seed 7; "
+            _text(page, "#period") == "2026-03-02 21:00:00 to 2026-03-02 22:00:00 (Asia/Seoul), r-1, seed 7; "
             "simulated in virtual time"
         )
-        assert "$0.22" in _told(page, "#tiles")  # 1 h of $0.118 and 1,935 s of $0.19
+        assert "$0.22" in _text(page, "#tiles")  # 1 h of $0.118 and 1,935 s of $0.19
         assert page.locator("canvas").count() == 4  # no traffic in this log, so no fifth chart
-        assert _told(page, "#event-count") == "2 of 2 events"
-        assert "spot prices are estimates" in _told(page, "#assumptions")
+        assert _text(page, "#event-count") == "2 of 2 events"
+        assert "spot prices are estimates" in _text(page, "#assumptions")
         about = page.locator("#timeline .time-row[aria-label*='ip-1']").get_attribute("aria-label")
         assert about is not None
         assert "m5.2xlarge spot in z-c at about $0.1900/h (estimated)" in about
@@ -125,25 +125,25 @@ def test_a_report_of_a_thousand_nodes(chromium: Browser, tmp_path: Path) -> None
         page.click("#unfold")
         assert rows.count() < 60
         page.locator("#timeline .time-row:not(.group)").nth(2).click()  # told of with others only
-        assert _told(page, "#event-count") == "1 of 17 events, those of ip-6"
-        assert _told(page, "#pod-count") == "1 of 1000 are shown."
+        assert _text(page, "#event-count") == "1 of 17 events, those of ip-6"
+        assert _text(page, "#pod-count") == "1 of 1000 are shown."
         assert page.url.endswith("#node=ip-6")
         assert page.locator("[aria-pressed=true]").count() == 1
         page.click(".chip button")
         page.fill("#find-pods", "web-77")
-        assert _told(page, "#pod-count") == "11 of 1000 are shown."
+        assert _text(page, "#pod-count") == "11 of 1000 are shown."
         assert page.locator("#pod-rows .row").count() == 11
         assert page.locator("#event-rows .row").count() == 17
         page.click("[aria-label='Zoom in']")
-        assert _told(page, "#zoom output") == "2026-03-02 21:15:00 to 2026-03-02 21:45:00 (Asia/Seoul)"
-        assert _told(page, "#event-count") == "2 of 17 events, those of the time shown"
+        assert _text(page, "#zoom output") == "2026-03-02 21:15:00 to 2026-03-02 21:45:00 (Asia/Seoul)"
+        assert _text(page, "#event-count") == "2 of 17 events, those of the time shown"
         chart = page.locator(".chart").first
         chart.press("ArrowRight")
         assert page.evaluate("document.querySelector('.chart').nextElementSibling.textContent").startswith(
             "2026-03-02 21:15:"
         )
         chart.press("0")
-        assert _told(page, "#zoom output") == "2026-03-02 21:00:00 to 2026-03-02 22:00:00 (Asia/Seoul)"
+        assert _text(page, "#zoom output") == "2026-03-02 21:00:00 to 2026-03-02 22:00:00 (Asia/Seoul)"
         page.click("#theme")
         page.click("#theme")
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -157,32 +157,32 @@ def _fits(page: Page) -> bool:
 
 def test_the_controllers_page(chromium: Browser) -> None:
     """What waits and why, the least and the gap, decisions and their reasons, what keeps nodes; the links."""
-    told = pages.present(40, 4, 7)
-    with controllers_page(told, 40, 4) as url, opened(chromium, url) as page:
+    present = pages.present(40, 4, 7)
+    with controllers_page(present, 40, 4) as url, opened(chromium, url) as page:
         now = page.locator("section[aria-label=Now]").inner_text()
         assert re.search(r"7\s+pods pending", now)
         assert re.search(r"an hour is the least, proven", now)
         assert re.search(r"6\.0 %\s+gap to that of \$", now)
         assert page.locator("#efficiency canvas").count() == 1
-        assert _told(page, "#pending-count") == "7 in all."
+        assert _text(page, "#pending-count") == "7 in all."
         assert "no room" in page.locator("#pending-rows .row").first.inner_text()
         page.fill("#find-decisions", "held back")
         assert "--move-limit" in page.locator("#decision-rows .row").inner_text()
         page.fill("#find-decisions", "given up")
         assert "replacements did not come up in time" in page.locator("#decision-rows .row").inner_text()
         page.fill("#find-decisions", "")
-        assert 'has "karpenter.sh/do-not-disrupt" annotation' in _told(page, "#kept-rows")
-        assert "may go now" in _told(page, "#next-rows")
+        assert 'has "karpenter.sh/do-not-disrupt" annotation' in _text(page, "#kept-rows")
+        assert "may go now" in _text(page, "#next-rows")
 
         page.locator("#nodes-now-rows .row button.link", has_text="ip-10-0-0-1").last.click()
-        chosen = _told(page, ".chip:has-text('Node')")
+        chosen = _text(page, ".chip:has-text('Node')")
         assert "ip-10-0-0-1" in chosen
         expect(page.locator("#pods-now-count")).to_have_text("4 pods.", timeout=_PATIENCE)
         assert "#node=ip-10-0-0-1" in page.url
         bought = page.locator("#decision-rows .row")
         assert bought.count() >= 1
         bought.first.click(position={"x": 20, "y": 10})
-        assert "claims: " in _told(page, "#decision-rows .detail")
+        assert "claims: " in _text(page, "#decision-rows .detail")
 
         page.locator("#cost-rows button.link", has_text="search").click()
         expect(page.locator("#pods-now-count")).to_have_text("40 pods.", timeout=_PATIENCE)
@@ -192,19 +192,19 @@ def test_the_controllers_page(chromium: Browser) -> None:
 
 
 def test_it_is_brought_up_to_date_where_it_is(chromium: Browser) -> None:
-    told = pages.present(5, 2, 1)
-    with controllers_page(told, 5, 2) as url, opened(chromium, url) as page:
+    present = pages.present(5, 2, 1)
+    with controllers_page(present, 5, 2) as url, opened(chromium, url) as page:
         page.clock.install()  # its timers run when we say so
         page.reload()
         page.wait_for_selector("body[data-rendered]")
         for obj in pages.waiting_pods(1, 9):
-            told.changed(type(obj), "ADDED", None, obj)
+            present.changed(type(obj), "ADDED", None, obj)
 
         page.clock.run_for(10_000)
         expect(page.locator("#pending-count")).to_have_text("9 in all.", timeout=_PATIENCE)
 
 
-def test_what_cannot_be_shown_is_told(chromium: Browser) -> None:
+def test_what_cannot_be_shown_is_said(chromium: Browser) -> None:
     with controllers_page(pages.present(2, 1, 0), 2, 1) as url:
         page = chromium.new_page()
         page.goto(f"{url}/?window=soon")
@@ -220,10 +220,10 @@ def test_keys_alone_are_enough(chromium: Browser) -> None:
         for _ in range(3):
             page.keyboard.press("ArrowDown")
         assert page.locator("#nodes-now-rows .row.active").count() == 1
-        assert "Why it stays" in _told(page, "#nodes-now-rows .detail")
+        assert "Why it stays" in _text(page, "#nodes-now-rows .detail")
         page.keyboard.press("Tab")  # the first link of the list
         page.keyboard.press("Enter")
-        assert "Node ip-" in _told(page, ".chip:has-text('Node')")
+        assert "Node ip-" in _text(page, ".chip:has-text('Node')")
         page.locator("#timeline .time-row").first.focus()
         assert page.locator(".tip").count() == 1
         page.keyboard.press("ArrowDown")

@@ -32,7 +32,7 @@ def test_usage_follows_the_nodes() -> None:
     assert seen == [2, 2, 1]
 
 
-def test_a_status_that_somebody_else_wrote_is_put_right() -> None:
+def test_a_status_that_another_client_wrote_is_put_right() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), pod("a"))
         await world.clock.sleep(2 * MINUTE)

@@ -21,9 +21,9 @@ def _played(name: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[
 
 
 def test_twenty_pods_come_to_three_nodes(capsys: pytest.CaptureFixture[str]) -> None:
-    summary, told = _played("post-002", capsys, "--until", "5m")
+    summary, notes = _played("post-002", capsys, "--until", "5m")
     assert (summary["nodes"]["launched"], summary["pods"]["bound"]) == (3, 20)
-    assert "Provisioner express-test of karpenter.sh/v1alpha5 is taken for NodePool express-test" in told
+    assert "Provisioner express-test of karpenter.sh/v1alpha5 is taken for NodePool express-test" in notes
 
 
 def test_instances_with_letters_for_cores_do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,8 +42,8 @@ def test_an_evening_is_spent_on_spot_nodes(capsys: pytest.CaptureFixture[str], t
     summary, _ = _played("post-000", capsys, "--until", "1h25m", "--events", str(events))
     assert summary["pods"]["bound"] == summary["pods"]["created"] > 60, "pods whose node was taken came back"
     assert summary["cost"]["onDemand"] == 0 < summary["cost"]["spot"]
-    told = [json.loads(line) for line in events.read_text().splitlines()]
-    assert any(line.get("reason") == "SpotInterrupted" for line in told), "the queue told it"
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    assert any(line.get("reason") == "SpotInterrupted" for line in lines), "the queue told it"
 
 
 def test_nodes_that_expire_after_an_hour_are_launched_anew(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,8 +55,8 @@ def test_no_node_goes_in_the_window_and_all_go_by_drift(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     events = tmp_path / "events.jsonl"
-    summary, told = _played("post-001", capsys, "--events", str(events))
-    assert "EC2NodeClass default of karpenter.k8s.aws/v1beta1 is taken for" in told
+    summary, notes = _played("post-001", capsys, "--events", str(events))
+    assert "EC2NodeClass default of karpenter.k8s.aws/v1beta1 is taken for" in notes
     assert (summary["nodes"]["launched"], summary["nodes"]["terminated"]) == (7, 6)
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     minutes = [
@@ -70,7 +70,7 @@ def test_no_node_goes_in_the_window_and_all_go_by_drift(
     assert any(line.get("message") == blocked for line in lines)
 
 
-def test_a_limit_holds_and_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_limit_holds_and_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     summary, _ = _played("post-003", capsys, "--until", "33m", "--events", str(events))
     assert summary["pods"]["created"] == 40 > summary["pods"]["bound"]

@@ -64,7 +64,7 @@ def test_the_same_pods_are_not_bought_for_twice() -> None:
     assert cpus <= 10
 
 
-def test_limits_hold_and_are_told() -> None:
+def test_limits_hold_and_are_reported() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(limits={"cpu": "2"}), *(pod(f"p{i}", "1500m") for i in range(3)))
         await world.clock.sleep(3 * MINUTE)
@@ -186,7 +186,7 @@ class Hurried(InlinePlanner):
         return replace(plan, unschedulable=(*plan.unschedulable, *unheard))
 
 
-def test_pods_that_a_plan_had_no_time_for_are_planned_at_once_and_not_told() -> None:
+def test_pods_that_a_plan_had_no_time_for_are_planned_at_once_without_an_event() -> None:
     planners: list[Hurried] = []
 
     class InAHurry(Operated):

@@ -47,7 +47,7 @@ def test_headroom_keeps_what_its_answer_says(tmp_path: Path, capsys: CaptureFixt
     assert found["manifests"][1]["spec"]["replicas"] == found["answer"]
 
 
-def test_an_outage_tells_what_comes_back_and_what_its_volumes_hold(
+def test_an_outage_shows_what_comes_back_and_what_its_volumes_hold(
     tmp_path: Path, capsys: CaptureFixture[str]
 ) -> None:
     example, kept = write("outage", tmp_path / "shop", 0.03), tmp_path / "kept"
@@ -118,7 +118,7 @@ def test_a_course_counts_old_nodes_that_drift() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("outage", "--zone", "us-east-1z"), "us-east-1 has no zone 'us-east-1z'"),
         (
@@ -133,9 +133,9 @@ def test_a_course_counts_old_nodes_that_drift() -> None:
         (("rollout", "-f", "nowhere"), "there is no such file or folder"),
     ],
 )
-def test_wrong_questions_are_told(
-    tmp_path: Path, capsys: CaptureFixture[str], words: tuple[str, ...], told: str
+def test_wrong_questions_are_refused(
+    tmp_path: Path, capsys: CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     example = write("headroom", tmp_path / "shop", 0.01)
     assert run([words[0], str(example), *words[1:]]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

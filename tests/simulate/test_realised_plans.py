@@ -116,7 +116,7 @@ def node_names(log: Path) -> list[str]:
     return [record["node"] for record in records if record["kind"] == "disrupted"]
 
 
-def test_the_log_tells_why_a_node_came_and_went(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_says_why_a_node_came_and_went(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "node", node_names(log)[0], "--history", str(log)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     said = [
@@ -132,7 +132,7 @@ def test_the_log_tells_why_a_node_came_and_went(log: Path, capsys: pytest.Captur
     assert all(text in out for text in said)
 
 
-def test_the_controllers_own_log_tells_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_controllers_own_log_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As `dovetail run` writes it: with lines in between that are no decisions."""
     out = StringIO()
 
@@ -155,7 +155,7 @@ def test_the_controllers_own_log_tells_it_too(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "controller.log"
     path.write_text(out.getvalue())
     assert run(["explain", "node", str(gone[0]["node"]), "--history", str(path)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
     said = [
         "bought for ",
         "the cloud gave m5.large in ",
@@ -164,8 +164,8 @@ def test_the_controllers_own_log_tells_it_too(tmp_path: Path, capsys: pytest.Cap
         "ended (graceful): ",
         "gone",
     ]
-    assert [told.find(text) for text in said] == sorted(told.find(text) for text in said)
-    assert all(text in told for text in said)
+    assert [shown.find(text) for text in said] == sorted(shown.find(text) for text in said)
+    assert all(text in shown for text in said)
 
 
 def test_a_consolidation_says_what_else_there_was() -> None:
@@ -180,15 +180,15 @@ def test_a_consolidation_says_what_else_there_was() -> None:
     assert record["tried"] >= 1
     assert record["alternatives"] == []
     assert 0 < record["lowerBound"] <= record["hourly"] - record["savings"]
-    told = " ".join(moment.text for moment in history([record], str(record["claims"][0])))
-    assert f"{record['tried']} sets of nodes were planned, all nodes that may go cost $" in told
+    shown = " ".join(moment.text for moment in history([record], str(record["claims"][0])))
+    assert f"{record['tried']} sets of nodes were planned, all nodes that may go cost $" in shown
 
 
 def test_the_same_for_programs(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "node", node_names(log)[0], "--history", str(log), "-o", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)["history"]
-    assert told[0]["record"]["kind"] == "decision"
-    assert [moment["t"] for moment in told] == sorted(moment["t"] for moment in told)
+    shown = json.loads(capsys.readouterr().out)["history"]
+    assert shown[0]["record"]["kind"] == "decision"
+    assert [moment["t"] for moment in shown] == sorted(moment["t"] for moment in shown)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ FULL = {"limits": {"cpu": "2"}}
 CROWD = tuple(pod(f"p{number}", "1500m") for number in range(3))
 
 
-def test_pods_that_stay_unschedulable_are_told_but_not_planned_for_again() -> None:
+def test_pods_that_stay_unschedulable_are_reported_but_not_planned_for_again() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(**FULL), *CROWD)
         await world.clock.sleep(3 * MINUTE)
@@ -23,8 +23,8 @@ def test_pods_that_stay_unschedulable_are_told_but_not_planned_for_again() -> No
     world = play(script)
     settled = world.records("test.settled")[0]["t"]
     assert [item for kind in ("batch", "solve") for item in world.records(kind) if item["t"] > settled] == []
-    told = [item for item in world.records("event", reason="FailedScheduling") if item["t"] > settled]
-    karpenters = [item for item in told if "Failed to schedule pod" in str(item["message"])]
+    events = [item for item in world.records("event", reason="FailedScheduling") if item["t"] > settled]
+    karpenters = [item for item in events if "Failed to schedule pod" in str(item["message"])]
     # Two pods, once per five minutes.
     assert len(karpenters) == 8
     assert len(world.records("pod.running")) == 1

@@ -55,17 +55,17 @@ def page() -> str:
 
 
 def test_what_kept_nodes_is_counted_by_node() -> None:
-    def told(second: float, reason: str, subject: str, message: str) -> dict[str, Any]:
+    def event(second: float, reason: str, subject: str, message: str) -> dict[str, Any]:
         return record(second, "event", type="Normal", reason=reason, object=subject, message=message)
 
     held = 'Pod has "karpenter.sh/do-not-disrupt" annotation'
     log = [
-        told(1, "DisruptionBlocked", "Node/a", f"{held} (Pod=shop/x)"),
-        told(1, "DisruptionBlocked", "NodeClaim/a", f"{held} (Pod=shop/x)"),
-        told(2, "Unconsolidatable", "Node/c", "Can't replace with a cheaper node"),
-        told(3, "DisruptionBlocked", "Node/b", f"{held} (Pod=shop/y)"),
-        told(130, "DisruptionBlocked", "Node/a", f"{held} (Pod=shop/x)"),
-        told(131, "Nominated", "Node/a", "nothing of this"),
+        event(1, "DisruptionBlocked", "Node/a", f"{held} (Pod=shop/x)"),
+        event(1, "DisruptionBlocked", "NodeClaim/a", f"{held} (Pod=shop/x)"),
+        event(2, "Unconsolidatable", "Node/c", "Can't replace with a cheaper node"),
+        event(3, "DisruptionBlocked", "Node/b", f"{held} (Pod=shop/y)"),
+        event(130, "DisruptionBlocked", "Node/a", f"{held} (Pod=shop/x)"),
+        event(131, "Nominated", "Node/a", "nothing of this"),
     ]
     begin = START // SECOND
     assert blocker_rows(log) == [
@@ -120,7 +120,7 @@ def test_no_text_of_the_log_can_end_the_data_early() -> None:
     assert ROOMLESS not in page()
 
 
-def test_nothing_is_told_of_usage_before_there_is_a_node() -> None:
+def test_nothing_is_said_of_usage_before_there_is_a_node() -> None:
     late = [item for item in LOG if item["t"] > START and item.get("node") != "base-0"]
     lines = chart_series(late, START, END)["lines"]
     assert lines["use.cpu"][0] is None
@@ -128,7 +128,7 @@ def test_nothing_is_told_of_usage_before_there_is_a_node() -> None:
     assert set(lines["efficiency"]) == {None}  # no look was taken
 
 
-def test_what_a_command_saves_is_told_once() -> None:
+def test_what_a_command_saves_is_shown_once() -> None:
     both = ["pool-a", "pool-b"]
     log = [
         record(10, "disruption", reason="Underutilized", claims=both, nodes=["a", "b"], savings=7 * 10**8,
@@ -137,5 +137,5 @@ def test_what_a_command_saves_is_told_once() -> None:
                  mode="graceful", pods=1) for number, claim in enumerate(both)),
     ]  # fmt: skip
     run = Run("evening", 7, START, END, "ab" * 32, 1.0)
-    told = report_data("x", Period(START, END, "Asia/Seoul", 9 * 3600, "r-1"), log, summarize(log, run))
-    assert [row["saved"] for row in told["disruption"]["rows"]] == [0.7, None]
+    data = report_data("x", Period(START, END, "Asia/Seoul", 9 * 3600, "r-1"), log, summarize(log, run))
+    assert [row["saved"] for row in data["disruption"]["rows"]] == [0.7, None]

@@ -85,16 +85,16 @@ class Scripted:
 def follow(script: Callable[[Scripted, VirtualClock, list[str], list[str]], Any], client: Scripted) -> None:
     async def main(clock: VirtualClock) -> None:
         seen: list[str] = []
-        told: list[str] = []
+        restores: list[str] = []
         informer = Informer(
             client,  # type: ignore[arg-type]  # only what an informer asks for
             Node,
             lambda kind, one: seen.append(f"{kind} {one.key} {one.metadata.resource_version}"),
-            on_restored=lambda before, now: told.append(f"{before} -> {now}"),
+            on_restored=lambda before, now: restores.append(f"{before} -> {now}"),
         )
         running = asyncio.ensure_future(informer.run())
         await clock.sleep(SECOND)
-        await script(client, clock, seen, told)
+        await script(client, clock, seen, restores)
         running.cancel()
 
     run_virtual(main)
@@ -105,59 +105,59 @@ NEW = (node("a", 8, x="1"), node("b", 9), node("same", 5))
 
 
 def test_lists_that_stay_older_replace_the_whole_copy() -> None:
-    async def script(client: Scripted, clock: VirtualClock, seen: list[str], told: list[str]) -> None:
+    async def script(client: Scripted, clock: VirtualClock, seen: list[str], restores: list[str]) -> None:
         assert sorted(seen) == ["ADDED a 8", "ADDED b 9", "ADDED same 5"]
         seen.clear()
         client.end.set()
         await clock.sleep(20 * SECOND)
-        assert (seen, told) == (["ADDED gone-later 4"], [])  # what is new can be taken in at once
+        assert (seen, restores) == (["ADDED gone-later 4"], [])  # what is new can be taken in at once
         await clock.sleep(15 * SECOND)
         assert seen[1:] == ["DELETED b 9", "MODIFIED a 3"]
-        assert told == ["10 -> 5"]
+        assert restores == ["10 -> 5"]
         listed = client.listed
         await clock.sleep(10 * MINUTE)
-        assert (client.listed, told) == (listed, ["10 -> 5"])  # and all is well again
+        assert (client.listed, restores) == (listed, ["10 -> 5"])  # and all is well again
 
     follow(script, Scripted((10, NEW), (5, OLD)))
 
 
 def test_what_was_deleted_after_the_backup_comes_back() -> None:
-    async def script(client: Scripted, clock: VirtualClock, seen: list[str], told: list[str]) -> None:
+    async def script(client: Scripted, clock: VirtualClock, seen: list[str], restores: list[str]) -> None:
         client.end.set()
         await clock.sleep(SECOND)
         assert seen == ["ADDED a 3", "DELETED a 3"]
         client.end.set()
         await clock.sleep(MINUTE)
-        assert seen[2:] == ["ADDED a 3"] and told == ["10 -> 5"]
+        assert seen[2:] == ["ADDED a 3"] and restores == ["10 -> 5"]
 
     follow(script, Scripted((5, (node("a", 3),)), (10, ()), (5, (node("a", 3),))))
 
 
 def test_two_older_lists_come_from_a_server_that_lags() -> None:
-    async def script(client: Scripted, clock: VirtualClock, seen: list[str], told: list[str]) -> None:
+    async def script(client: Scripted, clock: VirtualClock, seen: list[str], restores: list[str]) -> None:
         client.end.set()
         await clock.sleep(5 * MINUTE)
-        assert not told and "DELETED b 9" not in seen
+        assert not restores and "DELETED b 9" not in seen
         assert client.listed == 4
 
     follow(script, Scripted((10, NEW), (5, OLD[:1]), (6, OLD[:1]), (10, NEW)))
 
 
 def test_a_server_that_has_come_past_its_old_self_is_found_out_by_one_object() -> None:
-    async def script(client: Scripted, clock: VirtualClock, seen: list[str], told: list[str]) -> None:
+    async def script(client: Scripted, clock: VirtualClock, seen: list[str], restores: list[str]) -> None:
         seen.clear()
         client.end.set()
         await clock.sleep(SECOND)
         assert seen == ["DELETED b 9", "MODIFIED a 3", "ADDED c 40"]
-        assert told == ["10 -> 40"]
+        assert restores == ["10 -> 40"]
 
     follow(script, Scripted((10, NEW), (40, (node("a", 3), node("c", 40), node("same", 5)))))
 
 
 def test_a_version_that_the_server_has_yet_to_reach_is_listed_anew() -> None:
-    async def script(_: Scripted, clock: VirtualClock, seen: list[str], told: list[str]) -> None:
+    async def script(_: Scripted, clock: VirtualClock, seen: list[str], restores: list[str]) -> None:
         await clock.sleep(5 * MINUTE)
-        assert told == ["10 -> 5"] and "MODIFIED a 3" in seen
+        assert restores == ["10 -> 5"] and "MODIFIED a 3" in seen
 
     follow(script, Scripted((10, NEW), (5, OLD), refuses=TimedOut("Too large resource version: 10")))
 
@@ -213,8 +213,8 @@ def test_controllers_go_on_after_a_restore(away: int) -> None:
         assert {one.view.key for one in world.server.list(NodeClaim)} >= before
         ended = {str(one["instance"]) for one in world.records("instance.terminated") if one["t"] > restored}
         assert ended <= unknown
-        told = {record["what"] for record in world.records("watch.restored")}
-        assert {"nodes", "nodeclaims", "pods"} <= told
+        restores = {record["what"] for record in world.records("watch.restored")}
+        assert {"nodes", "nodeclaims", "pods"} <= restores
         world.state.check()
         return world
 

@@ -40,15 +40,15 @@ async def stopped(world: Operated) -> tuple[NodeClaim, dict[str, Any]]:
     """The controller ends; the new claim, and what stands in it about the replacement."""
     await world.stop()
     (new,) = [claim for claim in world.state.all(NodeClaim) if REPLACES in claim.metadata.annotations]
-    told: dict[str, Any] = json.loads(new.metadata.annotations[REPLACES])
-    return new, told
+    mark: dict[str, Any] = json.loads(new.metadata.annotations[REPLACES])
+    return new, mark
 
 
-async def undone(world: Operated, told: dict[str, Any]) -> None:
+async def undone(world: Operated, mark: dict[str, Any]) -> None:
     """The next controller starts; it leaves the old node alone."""
     await world.restart()
     await world.clock.sleep(SECOND * 30)
-    (left,) = [item for item in world.state.all(NodeClaim) if item.metadata.name in told["claims"]]
+    (left,) = [item for item in world.state.all(NodeClaim) if item.metadata.name in mark["claims"]]
     assert not left.deleting
 
 
@@ -65,8 +65,8 @@ def test_consolidation_goes_on_after_a_restart(moment: int) -> None:
     assert len(world.records("claim.created")) == len(world.records("instance.started")) == 2
     assert len(world.records("pod.evicted")) == len(world.records("disrupted")) == 1
     assert world.records("disruption.failed") == []
-    told = json.loads(world.state.all(NodePool)[0].metadata.annotations[MOVED_PODS])
-    assert [sum(moved.values()) for moved in told.values()] == [1]  # the move counts, and counts once
+    moved = json.loads(world.state.all(NodePool)[0].metadata.annotations[MOVED_PODS])
+    assert [sum(moves.values()) for moves in moved.values()] == [1]  # the move counts, and counts once
 
 
 @pytest.mark.parametrize("moment", (0, 10, 40, 43, 46, 60))
@@ -96,11 +96,11 @@ def test_drifted_nodes_are_replaced_once_whoever_leads(moment: int) -> None:
 def test_without_its_replacement_a_command_is_undone() -> None:
     async def script(world: Operated) -> None:
         await replacing(world)
-        new, told = await stopped(world)
-        assert (told["reason"], told["of"]) == ("Underutilized", 1)
-        assert told["claims"] == [claim.metadata.name for claim in world.state.all(NodeClaim) if claim != new]
+        new, mark = await stopped(world)
+        assert (mark["reason"], mark["of"]) == ("Underutilized", 1)
+        assert mark["claims"] == [claim.metadata.name for claim in world.state.all(NodeClaim) if claim != new]
         await world.client.delete(NodeClaim, new.metadata.name)
-        await undone(world, told)
+        await undone(world, mark)
         await world.clock.sleep(10 * MINUTE)
 
     world = play(script)
@@ -114,10 +114,10 @@ def test_a_command_that_ended_between_two_launches_is_undone() -> None:
 
     async def script(world: Operated) -> None:
         await replacing(world)
-        new, told = await stopped(world)
-        half = {"metadata": {"annotations": {REPLACES: json.dumps({**told, "of": 2})}}}
+        new, mark = await stopped(world)
+        half = {"metadata": {"annotations": {REPLACES: json.dumps({**mark, "of": 2})}}}
         await world.client.patch(NodeClaim, new.metadata.name, merge=half)
-        await undone(world, told)
+        await undone(world, mark)
         await world.clock.sleep(20 * MINUTE)
 
     world = play(script)
@@ -126,7 +126,7 @@ def test_a_command_that_ended_between_two_launches_is_undone() -> None:
 
 
 @pytest.mark.parametrize("text", ("", "yes", "{}", '{"at":"today","reason":"Drifted","claims":["a"]}'))
-def test_an_annotation_of_somebody_else_is_ignored(text: str) -> None:
+def test_an_annotation_of_another_client_is_ignored(text: str) -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), sizes("m5.large"), replicas("a", 1))
         await world.clock.sleep(2 * MINUTE)

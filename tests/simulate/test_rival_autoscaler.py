@@ -89,7 +89,7 @@ def test_pods_that_fit_nowhere_get_nodes_of_one_group(tmp_path: Path) -> None:
     assert summary.pods.pending_seconds.p50 > 35 + 26 + 8
 
 
-def test_a_full_group_and_a_pod_too_large_are_told(tmp_path: Path) -> None:
+def test_a_full_group_and_a_pod_too_large_are_reported(tmp_path: Path) -> None:
     manifests = deployment("web", 3, "1500m") + "---\n" + deployment("huge", 1, "64")
     result = play(tmp_path, manifests, group("m5", "m5.large", 2))
     assert list(raised(result)) == [["m5", 0, 2, 2]]
@@ -178,9 +178,9 @@ def test_similar_groups_grow_evenly(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_played_is_told(
+def test_what_cannot_be_played_is_reported(
     tmp_path: Path, groups: tuple[str, ...], more: str, words: str
 ) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as refused:
         play(tmp_path, deployment("web", 1, "1"), *groups, more=more)
-    assert words in told.value.message
+    assert words in refused.value.message

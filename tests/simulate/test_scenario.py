@@ -66,11 +66,11 @@ def test_where_prices_are_from_is_an_assumption(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unpriced")
-def test_types_without_a_price_that_somebody_names_are_told(tmp_path: Path) -> None:
+def test_types_without_a_price_that_the_scenario_names_are_reported(tmp_path: Path) -> None:
     (tmp_path / "pool.yaml").write_text(POOL)
     _write(tmp_path, GOOD + "cluster: {instanceTypes: [m5.large, c6gd.metal]}\n")
-    (told,) = (item.value for item in load(tmp_path).assumptions if item.subject == "on-demand prices")
-    assert told == (
+    (assumption,) = (item.value for item in load(tmp_path).assumptions if item.subject == "on-demand prices")
+    assert assumption == (
         "unknown of 2 of 754 types in ap-northeast-2, which are not bought; among them are types that are "
         "asked for by name: c6gd.metal, m8i.large"
     )

@@ -35,6 +35,6 @@ def test_the_beginning_of_an_evening(provider: str, tmp_path: Path) -> None:
     assert bought and all(record["estimated"] == (record["capacityType"] == "spot") for record in bought)
 
 
-def test_a_provider_that_nobody_knows(tmp_path: Path) -> None:
+def test_an_unknown_provider(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="gcp"):
         load(played_by("gcp", tmp_path))

@@ -41,12 +41,12 @@ class SetClock:
 class Dated:
     """The client, whose server tells its time with every answer."""
 
-    def __init__(self, client: Any, tell: Callable[[], None]) -> None:
+    def __init__(self, client: Any, on_answer: Callable[[], None]) -> None:
         self._client = client
-        self._tell = tell
+        self._on_answer = on_answer
 
     def __getattr__(self, name: str) -> Any:
-        self._tell()
+        self._on_answer()
         return getattr(self._client, name)
 
 

@@ -54,8 +54,8 @@ def test_a_soak_asks_for_as_many_nodes_as_the_file_says(tmp_path: Path) -> None:
     path.write_text(text.replace("leastNodes: 9", "leastNodes: 900"), encoding="utf-8")
     scenario = load(folder).until(60 * MINUTE)
     result = played("faults-disks", 2)
-    told = list(complaints(result, load_faults(path, scenario)))
-    assert "900 are wanted" in " ".join(told)
+    found = list(complaints(result, load_faults(path, scenario)))
+    assert "900 are wanted" in " ".join(found)
     path.write_text(text.replace("leastNodes: 9", "leastNodes: -1"), encoding="utf-8")
     with pytest.raises(InputError, match="-1 is less than 0"):
         load_faults(path, scenario)

@@ -101,7 +101,7 @@ def test_empty_nodes_go_first_and_those_with_held_pods_last() -> None:
     assert world.metrics.value(CLAIMS, reason="overprovisioned", consolidation_policy=policy, **series) == 3
 
 
-def test_the_limit_of_nodes_holds_and_is_told() -> None:
+def test_the_limit_of_nodes_holds_and_is_reported() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), static(4, limit=2))
         await world.clock.sleep(5 * MINUTE)

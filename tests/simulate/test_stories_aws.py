@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aws_cloud import CLUSTER
 from operated import REGION, START, Operated, play, pod
-from stories import POOL, ZONES, inflate, keeping, told, travel_class, travel_pool
+from stories import POOL, ZONES, condition_of, inflate, keeping, travel_class, travel_pool
 
 from dovetail.api.admission import admit
 from dovetail.api.core import Node
@@ -129,7 +129,7 @@ def test_newly_recommended_images_replace_nodes_as_far_as_budgets_let(budget: st
         claims = world.state.all(NodeClaim)
         assert len(claims) == 1
         if not newer:
-            assert told(claims[0], "Drifted").reason == "AMIDrift"
+            assert condition_of(claims[0], "Drifted").reason == "AMIDrift"
 
     world = play(script)
     alive = [item for item in machines(world) if item.state == "running"]
@@ -139,7 +139,7 @@ def test_newly_recommended_images_replace_nodes_as_far_as_budgets_let(budget: st
 def test_an_unknown_version_of_an_image_is_named() -> None:
     async def script(world: Operated) -> None:
         await bought(world, travel_class(amiSelectorTerms=[{"alias": "al2023@v20990101"}]))
-        found = told(world.state.get(EC2NodeClass, CLASS), "AMIsReady")
+        found = condition_of(world.state.get(EC2NodeClass, CLASS), "AMIsReady")
         assert (found.status, found.reason) == ("False", "AMINotFound")
         assert "alias=al2023@v20990101" in found.message
 
@@ -276,7 +276,7 @@ def test_metadata_options_are_passed_on_and_a_change_is_drift() -> None:
         await world.clock.sleep(MINUTE)
         # Its replacement may be on the way already.
         oldest = min(world.state.all(NodeClaim), key=lambda item: item.metadata.creation_timestamp)
-        assert told(oldest, "Drifted").reason == "NodeClassDrift"
+        assert condition_of(oldest, "Drifted").reason == "NodeClassDrift"
 
     play(script)
 
@@ -288,7 +288,7 @@ def test_metadata_options_are_passed_on_and_a_change_is_drift() -> None:
         ("bottlerocket@latest", "[settings.kubernetes]"),
     ],
 )
-def test_each_family_is_told_in_its_own_form(alias: str, words: str) -> None:
+def test_each_family_gets_its_own_form(alias: str, words: str) -> None:
     async def script(world: Operated) -> None:
         await bought(world, travel_class(amiSelectorTerms=[{"alias": alias}]))
 
@@ -306,7 +306,7 @@ def test_a_node_config_of_the_users_own_comes_first_and_dovetails_last() -> None
     assert "shutdownGracePeriod: 30s" in text
 
 
-def test_what_the_kubelet_of_a_large_node_is_told() -> None:
+def test_what_the_kubelet_of_a_large_node_gets() -> None:
     """Eight interfaces of thirty addresses are 234 pods; the pool's taint comes with our own."""
 
     async def script(world: Operated) -> None:
@@ -335,7 +335,7 @@ def test_bottlerocket_ignores_pods_per_core_and_says_which_fields_it_cannot_take
         kubelet = {"podsPerCore": 4, "topologyManagerPolicy": "best-effort"}
         await world.client.patch(EC2NodeClass, CLASS, merge={"spec": {"kubelet": kubelet}})
         await world.clock.sleep(MINUTE)
-        found = told(world.state.get(EC2NodeClass, CLASS), "ValidationSucceeded")
+        found = condition_of(world.state.get(EC2NodeClass, CLASS), "ValidationSucceeded")
         assert (found.status, found.reason) == ("False", "UnsupportedKubeletConfiguration")
         assert "topologyManagerPolicy" in found.message
 
@@ -357,7 +357,7 @@ def test_a_permission_that_is_missing_keeps_one_class_back_and_no_other() -> Non
     async def script(world: Operated) -> None:
         world.aws.gate.options = GateOptions(denied=frozenset({"iam:CreateInstanceProfile"}))
         await bought(world, travel_class())
-        found = told(world.state.get(EC2NodeClass, CLASS), "InstanceProfileReady")
+        found = condition_of(world.state.get(EC2NodeClass, CLASS), "InstanceProfileReady")
         assert found.status == "Unknown"
         assert "iam:CreateInstanceProfile" in found.message
         own = travel_class(instanceProfile="mine")

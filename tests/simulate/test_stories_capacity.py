@@ -13,11 +13,11 @@ from stories import (
     OFFERED,
     POOL,
     ZONES,
+    condition_of,
     inflate,
     keeping,
     price,
     sold,
-    told,
     travel_class,
     travel_pool,
 )
@@ -49,15 +49,17 @@ def test_a_mistyped_discovery_tag_is_named_and_mending_it_helps() -> None:
         name = "karpenter-node-template"
         found = world.state.get(EC2NodeClass, name)
         hint = "(found key 'karpenter.sh/discovery', but the selector asks for 'karpenter.sh/discovert')"
-        subnets = told(found, "SubnetsReady")
+        subnets = condition_of(found, "SubnetsReady")
         assert (subnets.status, subnets.reason) == ("False", "SubnetsNotFound")
         assert subnets.message == f"SubnetSelector did not match any Subnets {hint}"
-        groups = told(found, "SecurityGroupsReady")
+        groups = condition_of(found, "SecurityGroupsReady")
         assert (groups.status, groups.reason) == ("False", "SecurityGroupsNotFound")
         assert groups.message == f"SecurityGroupSelector did not match any SecurityGroups {hint}"
-        assert told(found, "Ready").status == "False"
+        assert condition_of(found, "Ready").status == "False"
         stored = world.state.get(NodePool, POOL)
-        assert told(stored, "NodeClassReady").status == told(stored, "Ready").status == "False"
+        assert (
+            condition_of(stored, "NodeClassReady").status == condition_of(stored, "Ready").status == "False"
+        )
         assert world.records("claim.created") == []
         assert world.records("pod.unschedulable", pod="default/a")
         ours = [text for text in world.messages("FailedScheduling") if text.startswith("Failed to")]
@@ -69,7 +71,7 @@ def test_a_mistyped_discovery_tag_is_named_and_mending_it_helps() -> None:
         terms = {key: right[key] for key in ("subnetSelectorTerms", "securityGroupSelectorTerms")}
         await world.client.patch(EC2NodeClass, name, merge={"spec": terms})
         await world.clock.sleep(3 * MINUTE)
-        assert told(world.state.get(NodePool, POOL), "Ready").status == "True"
+        assert condition_of(world.state.get(NodePool, POOL), "Ready").status == "True"
 
     assert len(play(script).records("pod.running")) == 1
 
@@ -207,11 +209,14 @@ def test_nodes_that_may_not_join_are_given_up_and_the_pool_says_so() -> None:
         world.create(travel_class(role="controller"), travel_pool(), pod("a"))
         await world.clock.sleep(2 * MINUTE)
         (claim,) = world.state.all(NodeClaim)
-        assert (told(claim, "Launched").status, told(claim, "Registered").status) == ("True", "Unknown")
+        assert (condition_of(claim, "Launched").status, condition_of(claim, "Registered").status) == (
+            "True",
+            "Unknown",
+        )
         await world.clock.sleep(14 * MINUTE)
-        assert told(world.state.get(NodePool, POOL), "NodeRegistrationHealthy").status == "Unknown"
+        assert condition_of(world.state.get(NodePool, POOL), "NodeRegistrationHealthy").status == "Unknown"
         await world.clock.sleep(16 * MINUTE)
-        assert told(world.state.get(NodePool, POOL), "NodeRegistrationHealthy").status == "False"
+        assert condition_of(world.state.get(NodePool, POOL), "NodeRegistrationHealthy").status == "False"
 
     world = play(script)
     first, second = (record["t"] for record in world.records("claim.created")[:2])

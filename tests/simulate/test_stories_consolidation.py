@@ -172,9 +172,9 @@ def test_what_is_decided_is_exported() -> None:
         series = {"decision": "replace", "reason": "underutilized", "consolidation_type": kind}
         assert world.metrics.value(metrics.DECISIONS, **series) == kinds.count(kind)
         assert world.metrics.value(metrics.BY_POOL, nodepool="general", **series) == kinds.count(kind)
-    told = {"decision": "replace", "nodepool": "general", "policy": "WhenEmptyOrUnderutilized"}
-    assert world.metrics.value(metrics.MOVES, **told) == len(kinds)
-    assert len(world.metrics.observed(metrics.SCORE, **told)) == len(kinds)
+    series_of_pool = {"decision": "replace", "nodepool": "general", "policy": "WhenEmptyOrUnderutilized"}
+    assert world.metrics.value(metrics.MOVES, **series_of_pool) == len(kinds)
+    assert len(world.metrics.observed(metrics.SCORE, **series_of_pool)) == len(kinds)
     nodes = len(world.state.all(Node))
     assert world.metrics.value(metrics.ALLOWED, nodepool="general", reason="Underutilized") == nodes
     assert world.metrics.value(metrics.CONSUMING, nodepool="general", reason="Underutilized") == 0

@@ -95,12 +95,12 @@ def test_a_do_not_disrupt_pod_holds_a_node_that_counts_as_empty(held: bool) -> N
     world = play(script)
     assert (world.records("disruption") == []) is held
     assert (world.records("pod.evicted") == []) is held
-    told = world.records("event", reason="DisruptionBlocked", message=ON_POD)
-    subjects = {str(item["object"]).partition("/")[0] for item in told}
+    events = world.records("event", reason="DisruptionBlocked", message=ON_POD)
+    subjects = {str(item["object"]).partition("/")[0] for item in events}
     assert subjects == ({"Node", "NodeClaim"} if held else set())
-    assert {item["type"] for item in told} <= {"Normal"}
+    assert {item["type"] for item in events} <= {"Normal"}
     # Told anew every two minutes at most.
-    assert len(told) <= 2 * 3
+    assert len(events) <= 2 * 3
 
 
 def test_a_do_not_disrupt_pod_outlives_the_age_of_its_node() -> None:
@@ -163,9 +163,9 @@ def test_a_budget_of_zero_for_ten_minutes_from_midnight() -> None:
 
     world = play(script)  # begins at 00:00 UTC, which is 09:00 in Seoul
     text = "No allowed disruptions for disruption reason Empty due to blocking budget"
-    told = world.records("event", reason="DisruptionBlocked", message=text)
-    assert {item["object"] for item in told} == {"NodePool/general"}
-    assert all(item["t"] < START + 10 * MINUTE for item in told)
+    events = world.records("event", reason="DisruptionBlocked", message=text)
+    assert {item["object"] for item in events} == {"NodePool/general"}
+    assert all(item["t"] < START + 10 * MINUTE for item in events)
     (command,) = world.records("disruption")
     assert START + 10 * MINUTE <= command["t"] <= START + 11 * MINUTE
 

@@ -10,7 +10,7 @@ from typing import Any
 import aws_cloud
 import pytest
 from operated import Operated, play
-from stories import ASKED, OFFERED, POOL, apart, inflate, keeping, told, travel_class, travel_pool
+from stories import ASKED, OFFERED, POOL, apart, condition_of, inflate, keeping, travel_class, travel_pool
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -127,7 +127,9 @@ def test_newly_recommended_images_of_al2_roll_through_the_pool(monkeypatch: pyte
             await world.clock.sleep(MINUTE)
             claims = world.state.all(NodeClaim)
             drifted |= {
-                told(one, "Drifted").reason for one in claims if condition(one.status.conditions, "Drifted")
+                condition_of(one, "Drifted").reason
+                for one in claims
+                if condition(one.status.conditions, "Drifted")
             }
             assert sum(claim.deleting for claim in claims) <= 1
         assert drifted == {"AMIDrift"}

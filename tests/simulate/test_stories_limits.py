@@ -99,8 +99,8 @@ def test_a_quota_is_planned_with(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not world.records("instance.launchFailed")
     assert len(world.server.list(NodeClaim)) == len(zones(world)) == 10
     assert len(waiting(world)) == 90
-    told = {item.reason for plan in world.plans for item in plan.unschedulable}
-    assert told == {"not enough is left of the quota of on-demand vCPUs (standard types)"}
+    reasons = {item.reason for plan in world.plans for item in plan.unschedulable}
+    assert reasons == {"not enough is left of the quota of on-demand vCPUs (standard types)"}
 
 
 def test_room_in_a_quota_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,13 +162,13 @@ def test_what_is_left_of_each_subnet_is_a_metric(monkeypatch: pytest.MonkeyPatch
         await bought(
             world, node_class(), pool(), *(pod(f"web-{number}", "3", **wanted) for number in range(8))
         )
-        told = b"".join(await world.operator.figures.text()).decode()
-        room = dict(re.findall(r'^dovetail_launch_room\{of="(addresses[^"]+)"\} (\d+)$', told, re.MULTILINE))
+        text = b"".join(await world.operator.figures.text()).decode()
+        room = dict(re.findall(r'^dovetail_launch_room\{of="(addresses[^"]+)"\} (\d+)$', text, re.MULTILINE))
         assert zones(world).count(SCARCE) == 8
         pair = (first.id, second.id)
         free = world.aws.ec2.free_addresses
         assert all(room[f"addresses of {one}"] == str(free(one)) for one in pair)
         assert room[f"addresses in {SCARCE} ({', '.join(sorted(pair))})"] == str(sum(map(free, pair))) == "39"
-        assert all(f'dovetail_launch_room_lasts_seconds{{of="addresses of {one}"}}' in told for one in pair)
+        assert all(f'dovetail_launch_room_lasts_seconds{{of="addresses of {one}"}}' in text for one in pair)
 
     play(script)

@@ -33,7 +33,7 @@ def held_pool(**template: Any) -> dict[str, Any]:
     return made
 
 
-async def nobody(world: Operated, _node: Node, _claim: NodeClaim) -> None:
+async def do_nothing(world: Operated, _node: Node, _claim: NodeClaim) -> None:
     await scale(world, 0)
 
 
@@ -67,7 +67,7 @@ async def no_pool(world: Operated, _node: Node, _claim: NodeClaim) -> None:
 @pytest.mark.parametrize(
     ("taker", "goes"),
     [
-        (nobody, False),
+        (do_nothing, False),
         (drift, False),
         (age, True),
         (interruption, True),
@@ -158,7 +158,7 @@ def test_a_new_image_family_replaces_all_nodes_one_after_the_other() -> None:
     assert [(one["reason"], one["decision"]) for one in commands] == [("Drifted", "replace")] * 3
 
 
-def test_deleting_the_pool_ends_the_instances_only_while_somebody_runs_the_finalizers() -> None:
+def test_deleting_the_pool_ends_the_instances_only_while_a_controller_runs_the_finalizers() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), inflate(2, affinity=apart()))
         await world.clock.sleep(2 * MINUTE)

@@ -73,7 +73,7 @@ def play(folder: Path, scenario: str, *manifests: str) -> Result:
 
 
 @pytest.mark.parametrize("maximum", [4, 60])
-def test_an_autoscaler_at_its_maximum_is_told_apart_from_waiting_for_nodes(
+def test_an_autoscaler_at_its_maximum_is_kept_apart_from_waiting_for_nodes(
     tmp_path: Path, maximum: int
 ) -> None:
     service = filled(SERVICE, "web", REPLICAS=2) + filled(AUTOSCALER, "web", MAX=maximum)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from operated import Operated, play, pool
-from stories import apart, inflate, on_team, price, scale, sold, told, travel_class
+from stories import apart, condition_of, inflate, on_team, price, scale, sold, travel_class
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -84,12 +84,14 @@ def test_a_label_that_no_pool_defines_is_named() -> None:
     assert text in play(script).messages("FailedScheduling")
 
 
-def test_a_variable_that_nobody_expanded_finds_no_subnets() -> None:
+def test_a_variable_that_was_not_expanded_finds_no_subnets() -> None:
     async def script(world: Operated) -> None:
         terms = [{"tags": {"karpenter.sh/discovery": "${CLUSTER_NAME}"}}]
         world.create(small_class(subnetSelectorTerms=terms), *teams(), inflate(1, affinity=on_team("team1")))
         await world.clock.sleep(30 * SECOND)
-        assert told(world.state.get(EC2NodeClass, "default"), "SubnetsReady").reason == "SubnetsNotFound"
+        assert (
+            condition_of(world.state.get(EC2NodeClass, "default"), "SubnetsReady").reason == "SubnetsNotFound"
+        )
 
     assert play(script).records("claim.created") == []
 

@@ -62,7 +62,9 @@ def test_nodes_are_replaced_beside_one_that_no_question_can_be_asked_about(error
         pod.metadata.name.startswith("bad") for node in old for pod in world.state.pods_on(node.metadata.name)
     )
     (about,) = {node.metadata.name for node in old}
-    told = [record for record in world.records("plan.failed") if f"about {about}:" in str(record["message"])]
-    assert len(told) == 1  # once, however often it is asked
-    assert str(error) in str(told[0]["message"])
+    failures = [
+        record for record in world.records("plan.failed") if f"about {about}:" in str(record["message"])
+    ]
+    assert len(failures) == 1  # once, however often it is asked
+    assert str(error) in str(failures[0]["message"])
     assert any(str(error) in text for text in world.messages("DisruptionBlocked"))

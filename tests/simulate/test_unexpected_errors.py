@@ -89,10 +89,10 @@ def test_a_bug_costs_what_it_is_about(
     assert bound >= {f"default/{kind}-{number}" for kind in ("web", "late") for number in range(4)}
     nodes = [node.metadata.name for node in world.state.all(Node)]
     assert all(world.state.pods_on(node) for node in nodes), "what became empty is gone"
-    (told,) = world.records("reconcile.panicked")  # once, however often it is tried
-    assert (told["controller"], told["key"], told["object"]) == (controller, key, what)
-    assert told["message"] == "RuntimeError: a bug"
-    assert "raising" in str(told["stack"])
+    (event,) = world.records("reconcile.panicked")  # once, however often it is tried
+    assert (event["controller"], event["key"], event["object"]) == (controller, key, what)
+    assert event["message"] == "RuntimeError: a bug"
+    assert "raising" in str(event["stack"])
     assert bug.at and world.metrics.value(PANICS, controller=controller) == len(bug.at)
     text = f"{controller} failed, and tries again later: RuntimeError: a bug"
     assert world.messages("UnexpectedError") == ([text] if what else [])

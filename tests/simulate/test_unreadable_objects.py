@@ -46,8 +46,8 @@ def test_unreadable_objects_cost_themselves() -> None:
         shown = world.state.get(Pod, "default/first")
         assert shown is not None and shown.spec.node_name == bound.spec.node_name
         assert world.state.get(Pod, "default/waiting") is None
-        told = {record["object"] for record in world.records("object.unreadable")}
-        assert told == {f"NodeClaim {claim.metadata.name}", "Pod default/first", "Pod default/waiting"}
+        named = {record["object"] for record in world.records("object.unreadable")}
+        assert named == {f"NodeClaim {claim.metadata.name}", "Pod default/first", "Pod default/waiting"}
         assert len(world.messages("Unreadable")) >= 3
         poison(world, Node, bound.spec.node_name, taints="all")
         poison(world, Pod, "waiting", "default", tolerations=[])
@@ -64,12 +64,12 @@ def test_unreadable_objects_cost_themselves() -> None:
 def test_an_informer_knows_what_it_cannot_read_until_it_is_mended_or_gone() -> None:
     async def main(clock: VirtualClock) -> None:
         world = Operated(clock)
-        told: list[tuple[str, str]] = []
+        changes: list[tuple[str, str]] = []
         counts: list[int] = []
         informer: Informer[Pod] = Informer(
             world.client,
             Pod,
-            lambda kind, item: told.append((kind, item.key)),
+            lambda kind, item: changes.append((kind, item.key)),
             on_unreadable=lambda _, __: counts.append(len(informer.unreadable)),
         )
         names = ("listed", "mended", "gone")
@@ -91,7 +91,7 @@ def test_an_informer_knows_what_it_cannot_read_until_it_is_mended_or_gone() -> N
         await clock.sleep(MINUTE)
         assert sorted(informer.unreadable) == ["default/listed"]
         assert sorted(informer.objects) == ["default/mended"]
-        assert told == [
+        assert changes == [
             ("ADDED", "default/gone"),
             ("ADDED", "default/mended"),
             ("DELETED", "default/mended"),

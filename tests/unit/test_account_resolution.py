@@ -39,7 +39,7 @@ def test_the_usual_account() -> None:
     assert found.unsupported_alias == ""
 
 
-def test_a_near_miss_can_be_told() -> None:
+def test_a_near_miss_can_be_shown() -> None:
     found = resolved(account(), subnetSelectorTerms=[{"tags": {"karpenter.sh/discovert": "demo"}}])
     assert found.subnets == ()
     assert found.subnet_tag_keys == ("karpenter.sh/discovery",)

@@ -12,7 +12,7 @@ from dovetail.verify import verify
 
 
 @pytest.mark.parametrize(("limit", "placed"), [("4", 0), ("100", 8)])
-def test_nobody_is_bought_for_without_those_it_has_to_be_near(limit: str, placed: int) -> None:
+def test_no_node_is_bought_for_a_pod_without_those_it_has_to_be_near(limit: str, placed: int) -> None:
     near = rules("web", "db")["in the zone of another app"]
     far = rules("api", "web")["in the zone of another app"]  # near the first ones, and so no more than they
     large = {"nodeSelector": {labels.INSTANCE_TYPE: "m.xlarge"}}

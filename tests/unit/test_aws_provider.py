@@ -381,7 +381,7 @@ def test_an_instance_that_does_not_show_yet_is_ended_by_another_process() -> Non
     play(body)
 
 
-def test_what_aws_could_not_tell_at_the_start_is_asked_for_again() -> None:
+def test_what_aws_did_not_answer_at_the_start_is_asked_for_again() -> None:
     async def body(world: World) -> None:
         world.aws.gate.options = GateOptions(denied=frozenset({"ec2:DescribeSpotPriceHistory"}))
         cloud = world.again()
@@ -400,7 +400,7 @@ def test_what_aws_could_not_tell_at_the_start_is_asked_for_again() -> None:
     play(body)
 
 
-def test_user_data_that_is_nearly_too_large_is_told_once() -> None:
+def test_user_data_that_is_nearly_too_large_is_logged_once() -> None:
     async def body(world: World) -> None:
         large = node_class(userData="#!/bin/bash\n" + "x" * 14_500)
         for name in ("one", "two"):
@@ -503,7 +503,7 @@ def test_a_launch_template_that_could_not_be_made_is_not_looked_for_again() -> N
     play(body)
 
 
-def test_launch_templates_that_nobody_needs_go() -> None:
+def test_launch_templates_that_are_not_needed_go() -> None:
     async def body(world: World) -> None:
         await world.cloud.create(claim("one"), node_class())
         cloud = world.again()
@@ -551,7 +551,7 @@ def test_classes_that_are_not_ready_launch_nothing() -> None:
     play(body)
 
 
-def test_ends_are_asked_for_together_and_told_when_they_came() -> None:
+def test_ends_are_asked_for_together_and_reported_when_they_came() -> None:
     async def body(world: World) -> None:
         made = await world.launch(*(claim(f"c-{i}") for i in range(30)))
         ids = [item.provider_id for item in made if isinstance(item, Instance)]
@@ -725,7 +725,7 @@ def test_memory_is_the_least_that_machines_turned_out_to_have() -> None:
     play(body)
 
 
-def test_what_aws_does_not_tell_is_taken_from_the_catalogue() -> None:
+def test_what_aws_does_not_report_is_taken_from_the_catalogue() -> None:
     async def body(world: World) -> None:
         denied = frozenset(
             {"ec2:DescribeSpotPriceHistory", "pricing:GetProducts", "ec2:DescribeInstanceTypes"}
@@ -757,7 +757,7 @@ def test_five_hundred_nodes_in_one_burst_take_few_calls() -> None:
     play(body, Options(gate=GateOptions(buckets=EC2_BUCKETS, fastest=50, slowest=400)))
 
 
-def test_what_is_told_of_launches_and_ends() -> None:
+def test_what_is_logged_of_launches_and_ends() -> None:
     metrics = MemoryMetrics()
 
     async def body(world: World) -> None:

@@ -74,7 +74,7 @@ def test_errors_of_a_fleet() -> None:
 
 
 @pytest.mark.parametrize("keys", [True, False])
-def test_nobody_answers_and_nobody_says_who_asks(keys: bool, tmp_path: object) -> None:
+def test_no_answer_and_no_credentials(keys: bool, tmp_path: object) -> None:
     environ = {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
     if keys:
         environ |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}

@@ -347,11 +347,11 @@ def bounded() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-Told = Callable[..., str]
+Planned = Callable[..., str]
 
 
 @pytest.fixture
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Told:
+def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Planned:
     """Plans with these files beside a good pool and a good type; answers what is said of them."""
     (tmp_path / "pool.yaml").write_text(POOL)
     (tmp_path / "types.json").write_text(json.dumps([instance_type()]))
@@ -371,21 +371,21 @@ def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Told:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_texts(name: str, tmp_path: Path, told: Told) -> None:
+def test_texts(name: str, tmp_path: Path, planned: Planned) -> None:
     content, words = TEXTS[name]
     file = tmp_path / "bad.yaml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    said = told("bad.yaml", pool="" if "kind: NodePool" in str(content) else "pool.yaml")
+    said = planned("bad.yaml", pool="" if "kind: NodePool" in str(content) else "pool.yaml")
     assert re.search(words, said), said[:500]
     assert "bad.yaml" in said
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_instance_types(name: str, tmp_path: Path, told: Told) -> None:
+def test_instance_types(name: str, tmp_path: Path, planned: Planned) -> None:
     document, words = TYPES[name]
     (tmp_path / "bad.json").write_text(json.dumps(document))
     (tmp_path / "pod.yaml").write_text(POD)
-    assert re.search(words, told("pod.yaml", types="bad.json"))
+    assert re.search(words, planned("pod.yaml", types="bad.json"))
 
 
 def _pipe(path: Path) -> None:
@@ -437,10 +437,10 @@ PLACES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_places(name: str, tmp_path: Path, told: Told) -> None:
+def test_places(name: str, tmp_path: Path, planned: Planned) -> None:
     make, words = PLACES[name]
     make(tmp_path / "bad")
-    assert words in told("bad")
+    assert words in planned("bad")
 
 
 @pytest.mark.parametrize(

@@ -73,5 +73,5 @@ def test_a_window_never_lasts_longer_than_the_maximum() -> None:
     assert len(found) == 2
 
 
-def test_what_comes_while_nobody_waits_opens_the_next_window() -> None:
+def test_what_comes_while_a_batch_is_worked_on_opens_the_next_window() -> None:
     assert windows([(0, "a"), (2000, "b")], busy=5000) == [(0, 1000), (6000, 7000)]

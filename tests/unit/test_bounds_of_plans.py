@@ -64,11 +64,11 @@ def test_a_pod_of_many_resources_that_comes_first_leaves_no_others_out() -> None
     assert not [pod for pod in left if pod < "default/pod-1"]
 
 
-def test_what_there_is_no_time_to_explain_is_told() -> None:
+def test_what_there_is_no_time_to_explain_is_marked() -> None:
     asked = bounds.problem("one per zone, 300")
-    told = nearest_misses(asked, solve(asked), lambda: True)
-    assert len(told) == 297
-    assert all(set(texts.values()) == {UNEXPLAINED} for texts in told.values())
+    misses = nearest_misses(asked, solve(asked), lambda: True)
+    assert len(misses) == 297
+    assert all(set(texts.values()) == {UNEXPLAINED} for texts in misses.values())
 
 
 def test_a_story_that_is_cut_short_says_so() -> None:

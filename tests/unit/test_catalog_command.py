@@ -138,7 +138,7 @@ def test_order(capsys: _Text, by: str) -> None:
         ({"limit": -1}, "below zero", "0 shows all"),
     ],
 )
-def test_bad_values_are_told(arguments: dict[str, Any], message: str, remedy: str) -> None:
+def test_bad_values_are_refused(arguments: dict[str, Any], message: str, remedy: str) -> None:
     with pytest.raises(InputError) as caught:
         catalog(**arguments)
     assert message in caught.value.message

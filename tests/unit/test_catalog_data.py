@@ -73,10 +73,10 @@ def test_sizes_of_a_family_cost_in_proportion_to_their_vcpus(family: str) -> Non
         assert max(each, default=1) <= min(each, default=1) * 1.012, region
 
 
-def test_nothing_is_without_a_price_and_what_no_list_has_says_how_it_is_told() -> None:
-    told = Counter(kind for region in store.regions() for kind in store.estimates(region).values())
+def test_nothing_is_without_a_price_and_what_no_list_has_says_how_it_is_estimated() -> None:
+    kinds = Counter(kind for region in store.regions() for kind in store.estimates(region).values())
     assert sum(store.unpriced(region)[0] for region in store.regions()) == 0
-    assert told == {"region": 6279, "resources": 244, "generation": 207, "size": 49}
+    assert kinds == {"region": 6279, "resources": 244, "generation": 207, "size": 49}
     assert {"r9g.large", "t8i.small", "r8i.metal-48xl"} <= store.estimates("us-east-1").keys()
     assert not {"m5.xlarge", "m8i.large", "c8g.large", "r8i.large"} & store.estimates("us-east-1").keys()
 

@@ -61,14 +61,14 @@ def test_everything_that_is_sold_with_its_prices() -> None:
 
 
 def test_without_a_price_list_the_packaged_prices_stay() -> None:
-    kept, told = asked(denied=PRICES), asked()
-    assert (kept.rows, kept.zones) == (told.rows, told.zones)
+    kept, printed = asked(denied=PRICES), asked()
+    assert (kept.rows, kept.zones) == (printed.rows, printed.zones)
     assert kept.lists == (("2025-05-28", "ec2-instances-info", 3),)
     with pytest.raises(AwsError):
         asked(denied="ec2:DescribeInstanceTypes")
 
 
-def test_prices_that_are_estimates_stay_marked_until_aws_tells_them() -> None:
+def test_prices_that_are_estimates_stay_marked_until_aws_lists_them() -> None:
     few = FEW | {"m8i.large"}
     assert few & store.estimates(REGION).keys() == {"m8i.large"}
     store.use(asked(denied=PRICES, only=few))
@@ -99,7 +99,7 @@ def test_a_file_of_it_is_used_in_place_of_the_packaged_region(tmp_path: Path) ->
     assert len(catalog.instance_types(REGION)) > 100
 
 
-def test_a_region_that_nobody_packaged() -> None:
+def test_a_region_that_is_not_packaged() -> None:
     store.use(msgspec.structs.replace(asked(), region="mars-north-1"))
     assert "mars-north-1" in catalog.regions()
     assert {item.name for item in catalog.instance_types("mars-north-1")} == FEW

@@ -110,7 +110,7 @@ def test_the_missing_permission_is_named(action: str) -> None:
 
 
 @pytest.mark.parametrize("action", sorted(SPARED))
-def test_permissions_that_are_not_needed_by_all_are_told_with_what_is_lost(action: str) -> None:
+def test_permissions_that_are_not_needed_by_all_are_reported_with_what_is_lost(action: str) -> None:
     finding = found(WANTED, node_class(), denied=(action,))[action]
     assert finding.verdict is Verdict.UNSURE
     assert finding.remedy.startswith("optional: without it ")
@@ -189,7 +189,7 @@ def unreachable(service: str, call: str) -> Callable[[MemoryAws], None]:
         ("sqs", "receive", "sqs:ReceiveMessage"),
     ],
 )
-def test_an_endpoint_without_a_route_is_told_apart(service: str, call: str, action: str) -> None:
+def test_an_endpoint_without_a_route_has_a_message_of_its_own(service: str, call: str, action: str) -> None:
     finding = found(spoil=unreachable(service, call))[action]
     assert (finding.area, finding.verdict) == ("endpoint", Verdict.UNREACHABLE)
 
@@ -199,7 +199,7 @@ def test_an_isolated_vpc_asks_for_no_prices() -> None:
     assert "pricing:GetProducts" not in found(wanted, spoil=unreachable("pricing", "on_demand"))
 
 
-def test_an_isolated_vpc_is_told_which_types_have_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_an_isolated_vpc_types_without_a_price_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "list prices" not in found()
     isolated = replace(WANTED, isolated_vpc=True)
     assert found(isolated)["list prices"].verdict is Verdict.UNSURE
@@ -224,13 +224,13 @@ def test_an_endpoint_that_is_given_makes_up_for_the_cluster() -> None:
     assert findings["EC2NodeClass default: dry run"].verdict is Verdict.FINE
 
 
-def test_quotas_that_are_small_are_told_and_not_knowing_them_is_no_fault() -> None:
+def test_quotas_that_are_small_are_reported_and_not_knowing_them_is_no_fault() -> None:
     def quotas(vcpus: int) -> Callable[[MemoryAws], None]:
         def spoil(aws: MemoryAws) -> None:
-            async def told() -> dict[tuple[str, str], int]:
+            async def small() -> dict[tuple[str, str], int]:
                 return {("on-demand", "standard"): vcpus}
 
-            aws.quotas.vcpus = told  # type: ignore[method-assign]  # another account's
+            aws.quotas.vcpus = small  # type: ignore[method-assign]  # another account's
 
         return spoil
 
@@ -265,7 +265,7 @@ def test_a_tag_that_is_nearly_there_is_named() -> None:
     assert "found key 'karpenter.sh/discovert'" in finding.detail
 
 
-def test_faults_of_a_class_are_told() -> None:
+def test_faults_of_a_class_are_reported() -> None:
     findings = found(WANTED, node_class(userData="x" * 17_000))
     assert findings["EC2NodeClass default: UserDataSizeLimitExceeded"].verdict is Verdict.MISSING
 
@@ -273,9 +273,9 @@ def test_faults_of_a_class_are_told() -> None:
 def test_json_is_all_that_was_found(capsys: pytest.CaptureFixture[str]) -> None:
     findings = tuple(found(replace(WANTED, queue="else")).values())
     print_findings(findings, "json")
-    told = json.loads(capsys.readouterr().out)
-    assert told["ready"] is False
-    assert len(told["findings"]) == len(findings)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["ready"] is False
+    assert len(printed["findings"]) == len(findings)
 
 
 def test_the_table_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,9 +315,9 @@ def test_what_is_missing_in_the_call(
 @pytest.mark.usefixtures("bare")
 def test_without_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "aws", "--cluster-name", "demo", "--region", "eu-west-1", "-o", "json"]) == BAD_INPUT
-    told = json.loads(capsys.readouterr().out)
-    assert [item["subject"] for item in told["findings"]] == ["credentials"]
-    assert "NoCredentials" in told["findings"][0]["detail"]
+    printed = json.loads(capsys.readouterr().out)
+    assert [item["subject"] for item in printed["findings"]] == ["credentials"]
+    assert "NoCredentials" in printed["findings"][0]["detail"]
 
 
 @pytest.mark.usefixtures("bare")

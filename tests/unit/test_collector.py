@@ -15,7 +15,7 @@ class _Ring:
         self.me = self
 
 
-def test_old_rings_go_while_nobody_waits_once_it_is_due() -> None:
+def test_old_rings_go_while_nothing_waits_once_it_is_due() -> None:
     gc.collect()
     ring = _Ring()
     known = weakref.ref(ring)

@@ -174,7 +174,7 @@ def test_the_same_work_gives_the_same_plan(budget: int) -> None:
     assert plans[0] == plans[1]
 
 
-def test_a_multiple_that_cannot_be_told() -> None:
+def test_a_multiple_that_is_unknown() -> None:
     dual_values = np.array([4e8, 4e8, 2e8])
     assert highest_ratio(small(), dual_values, lambda _: True, SolveBudget(Budget())) is None
     assert highest_ratio(small(), dual_values, lambda _: False, SolveBudget(Budget(work=0))) is None

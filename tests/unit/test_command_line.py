@@ -131,11 +131,11 @@ def test_wrong_words_are_exit_code_2_and_say_what_is_wrong(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
     assert main.run(arguments) == main.BAD_INPUT
-    told = capsys.readouterr()
-    assert told.err.startswith("dovetail: ")
-    assert said in told.err
-    assert len(told.err.splitlines()) <= 2
-    assert not told.out
+    printed = capsys.readouterr()
+    assert printed.err.startswith("dovetail: ")
+    assert said in printed.err
+    assert len(printed.err.splitlines()) <= 2
+    assert not printed.out
 
 
 def test_a_wrong_variable_is_named(
@@ -172,7 +172,7 @@ def test_a_reader_may_leave(command: str) -> None:
         (KeyboardInterrupt(), main.INTERRUPTED, "interrupted"),
     ],
 )
-def test_what_stops_a_command_is_told_without_a_traceback(
+def test_what_stops_a_command_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     raised: BaseException,

@@ -70,7 +70,7 @@ def test_differences_are_of_pairs(
 
 
 @pytest.mark.parametrize(
-    ("mean", "margin", "shows", "told"),
+    ("mean", "margin", "shows", "text"),
     [
         (0.2, 0.1, True, "+0.2 s"),
         (0.2, 0.3, False, "+0.2 s"),  # may be chance
@@ -80,11 +80,11 @@ def test_differences_are_of_pairs(
     ],
 )
 def test_a_difference_shows_if_it_is_sure_and_large_enough(
-    mean: float, margin: float | None, shows: bool, told: str
+    mean: float, margin: float | None, shows: bool, text: str
 ) -> None:
     wait = next(one for one in MEASURES if one.key == "waitP99")
     assert wait.shows(Difference(mean, margin)) is shows
-    assert wait.formatted(mean, signed=True) == told
+    assert wait.formatted(mean, signed=True) == text
 
 
 def test_the_quantiles_fall_to_the_normal_one() -> None:
@@ -172,7 +172,7 @@ def test_manifests_take_the_place_of_those_of_the_same_name(small: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ([], "which scenario?"),
         (["{small}"], "one way to play"),
@@ -188,10 +188,10 @@ def test_manifests_take_the_place_of_those_of_the_same_name(small: Path, tmp_pat
     ],
 )
 def test_what_cannot_be_compared(
-    given: list[str], told: str, small: Path, capsys: pytest.CaptureFixture[str]
+    given: list[str], message: str, small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["compare", *(each.format(small=small) for each in given)]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_ways_are_compared_and_again_with_what_was_written(

@@ -51,7 +51,7 @@ def loaded(*pods: Any, **changes: Any) -> NodeView:
     return view("n", *(pods or (pod(),)), **{"claim": claim(), **changes})
 
 
-def told(case: NodeView, budgets: Budgets = NONE) -> tuple[list[Candidate], list[str]]:
+def verdict(case: NodeView, budgets: Budgets = NONE) -> tuple[list[Candidate], list[str]]:
     found, notes = candidates((case,), budgets, NOW, Minimum(), 7)
     assert all((note.subject, note.reason) == ("claim-n", "Unconsolidatable") for note in notes)
     return list(found), [note.message for note in notes]
@@ -72,10 +72,10 @@ def told(case: NodeView, budgets: Budgets = NONE) -> tuple[list[Candidate], list
         (loaded(price=None, claim=claim(instance_type="")), 'Instance Type "" not found'),
     ],
 )
-def test_why_consolidation_does_not_ask_about_a_node_is_told(case: NodeView, why: str) -> None:
+def test_why_consolidation_does_not_ask_about_a_node_is_reported(case: NodeView, why: str) -> None:
     assert obstacle(case) == why
     if case.pool is not None:
-        assert told(case) == ([], [why])
+        assert verdict(case) == ([], [why])
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_why_consolidation_does_not_ask_about_a_node_is_told(case: NodeView, why
     ],
 )
 def test_nodes_that_are_left_to_others_are_passed_over_in_silence(case: NodeView) -> None:
-    assert told(case) == ([], [])
+    assert verdict(case) == ([], [])
 
 
 def test_a_pod_that_a_budget_holds_holds_its_node() -> None:
-    assert told(loaded(), budgets_among((budget(),))) == ([], [])
-    assert len(told(loaded(), budgets_among((budget(allowed=1),)))[0]) == 1
+    assert verdict(loaded(), budgets_among((budget(),))) == ([], [])
+    assert len(verdict(loaded(), budgets_among((budget(allowed=1),)))[0]) == 1
 
 
 def test_a_node_that_may_go_is_described_by_what_it_costs_and_what_would_have_to_move() -> None:
@@ -105,7 +105,7 @@ def test_a_node_that_may_go_is_described_by_what_it_costs_and_what_would_have_to
     owner = structs.replace(
         owner, metadata=structs.replace(owner.metadata, annotations={"dovetail.dev/minimum-saving": "5%"})
     )
-    ((found,), notes) = told(loaded(pod("a"), pod("b"), daemon, owner=owner))
+    ((found,), notes) = verdict(loaded(pod("a"), pod("b"), daemon, owner=owner))
     assert notes == []
     assert (found.name, found.pool, found.offer) == ("n", "general", ("m5.large", "a", "on-demand"))
     assert (found.price, found.cost, found.minimum.share) == (107, 2.0, 0.05)
@@ -113,9 +113,9 @@ def test_a_node_that_may_go_is_described_by_what_it_costs_and_what_would_have_to
 
 
 def test_a_node_that_costs_nothing_or_bears_no_type_may_go() -> None:
-    ((free,), _) = told(loaded(price=0))
+    ((free,), _) = verdict(loaded(price=0))
     assert free.price == 7  # the surcharge
-    ((unnamed,), _) = told(loaded(claim=claim(instance_type="")))
+    ((unnamed,), _) = verdict(loaded(claim=claim(instance_type="")))
     assert unnamed.offer == ("", "a", "on-demand")
 
 

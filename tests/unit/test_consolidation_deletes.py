@@ -123,7 +123,7 @@ def test_a_search_whose_time_is_over_ends_with_what_it_has() -> None:
     assert going(asked, free, work=2) == ["a", "b"]
 
 
-def test_pods_that_find_no_room_are_told_and_nothing_moves() -> None:
+def test_pods_that_find_no_room_are_reported_and_nothing_moves() -> None:
     asked = question(node("a", "s0", "l0", "s1", "l1"))
     seen = appraisal({"a": (9000, 9000), "b": (3000, 2000), "c": (1000, 1000)})
     room = Room(asked, seen, asked.candidates)

@@ -245,7 +245,7 @@ def test_the_cheapest_is_named_by_price_then_by_name() -> None:
     assert not bought.price_estimated
 
 
-def test_an_estimated_price_is_told() -> None:
+def test_an_estimated_price_is_reported() -> None:
     offering = Offering("a", ON_DEMAND, 20 * CENT, NONE, estimated=True)
     asked = asked_of((InstanceType("x", NONE, (offering,), {}),))
     (bought,) = affordable(asked, [leaves(50)], [wanted("x", cents=20)])
@@ -268,7 +268,7 @@ def test_volumes_and_surcharges_count_for_each_type() -> None:
         (3, 17, "^Can't remove without creating 3 candidates$"),
     ],
 )
-def test_what_is_too_dear_together_is_told(count: int, cents: int, text: str) -> None:
+def test_what_is_too_dear_together_is_reported(count: int, cents: int, text: str) -> None:
     asked = asked_of(sold(("x", "a", ON_DEMAND, cents)))
     with pytest.raises(Refused, match=text):
         affordable(asked, [leaves(50)], [wanted("x", cents=cents)] * count)

@@ -275,7 +275,7 @@ def test_a_node_that_came_back_is_looked_at_anew() -> None:
     assert memory.refused((node("b"),), 0) == ""
 
 
-def test_the_oldest_verdict_tells_how_long_a_finding_holds() -> None:
+def test_the_oldest_verdict_decides_how_long_a_finding_holds() -> None:
     memory = Memory()
     memory.recall(asked("a", "b"), HOUR)
     memory.refuse((node("a"),), "too dear", HOUR, fleeting=False)
@@ -337,7 +337,7 @@ def test_a_pod_counts_as_moved_unless_it_was_there_before(came: int, counts: boo
 
 
 @pytest.mark.parametrize(("kept", "uid"), [(True, "x123456789012"), (False, "x12345678901y")])
-def test_workloads_are_told_apart_by_twelve_characters_of_their_uids(kept: bool, uid: str) -> None:
+def test_workloads_are_known_by_twelve_characters_of_their_uids(kept: bool, uid: str) -> None:
     ledger = Ledger(1)
     ledger.record("p", [pod("a", "123456789012")], HOUR)
     assert ledger.left([pod("b", uid)], HOUR).deleting == {uid[-12:]: 0 if kept else 1}

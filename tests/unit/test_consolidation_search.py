@@ -327,9 +327,9 @@ def test_nodes_that_may_not_go_now_are_not_tried(
         asked["allowed"] = {**more["allowed"], "b": 1}
     case.question = question(*case.question.candidates, **asked)
     found = case.play(monkeypatch)
-    told = stays(found)
-    assert told.pop("b1") == "no: b1"
-    assert (told.get("a1", "").startswith(why)) if why else not told
+    reasons = stays(found)
+    assert reasons.pop("b1") == "no: b1"
+    assert (reasons.get("a1", "").startswith(why)) if why else not reasons
     assert ("a1" in " ".join(case.tried).split()) == (why == "no: a1")
 
 

@@ -91,7 +91,7 @@ def test_a_claim_takes_the_expiry_of_its_pool() -> None:
         body(POOL).replace(b"apiextensions.k8s.io/v1", b"apiextensions.k8s.io/v9"),
     ],
 )
-def test_what_is_no_review_is_told_so(text: bytes) -> None:
+def test_what_is_no_review_is_refused(text: bytes) -> None:
     with pytest.raises(review.Malformed):
         review.read(text)
 
@@ -186,7 +186,7 @@ def test_the_authority_before_stays_trusted_and_no_older_one() -> None:
         ({KEY: issue(NAMES, NOW).key}, "its key is that of another certificate"),
     ],
 )
-def test_a_secret_that_somebody_changed_is_told(changed: dict[str, bytes], why: str) -> None:
+def test_a_secret_that_was_changed_is_reported(changed: dict[str, bytes], why: str) -> None:
     with pytest.raises(Unusable, match=why):
         read({**issue(NAMES, NOW).data(), **changed}, NAMES)
     with pytest.raises(Unusable, match="it is not for other"):

@@ -251,7 +251,7 @@ def test_a_folder_goes_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture
     assert captured.err.endswith("2 of 2 objects converted\n")
 
 
-def test_back_to_v1beta1_tells_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_back_to_v1beta1_reports_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "pool.yaml"
     budget = "    consolidateAfter: 0s\n    budgets: [{nodes: '1', reasons: [Drifted]}]\n"
     file.write_text(CONVERTED.replace("    consolidateAfter: 0s\n", budget))
@@ -266,7 +266,7 @@ def test_back_to_v1beta1_tells_what_is_lost(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "there is no object to convert"),
         ("hello", "expected an object"),
@@ -284,13 +284,13 @@ def test_back_to_v1beta1_tells_what_is_lost(tmp_path: Path, capsys: pytest.Captu
     ],
 )
 def test_wrong_files_are_refused_in_words(
-    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(text)
     assert run(["convert", "-f", str(file)]) == 2
     captured = capsys.readouterr()
-    assert told in captured.err
+    assert message in captured.err
     assert captured.out == ""
 
 

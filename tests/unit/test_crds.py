@@ -88,7 +88,7 @@ def test_writes_a_file_for_each(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = dovetail("crds", "-d", str(tmp_path / "file" / "crds"))
     assert done.returncode == 2

@@ -83,7 +83,7 @@ def test_which_nodes_budgets_count(case: NodeView, counted: int, used: int) -> N
     assert consuming((half,), (case,)) == {"general": used}
 
 
-def test_budgets_take_the_first_candidates_and_tell_which_pools_refused() -> None:
+def test_budgets_take_the_first_candidates_and_name_the_pools_that_refused() -> None:
     views = tuple(view(name, owner=pool(owner)) for name, owner in zip("abcdef", "yyxxzz", strict=True))
     taken, refused = within(views, {"y": 1, "x": 0, "z": 2})
     assert ([item.name for item in taken], refused) == (["a", "e", "f"], ("x", "y"))
@@ -111,7 +111,7 @@ def test_a_pool_without_budgets_is_not_limited_however_many_nodes_go() -> None:
         ({"nodes": "1", "duration": "1h"}, True),
     ],
 )
-def test_a_budget_that_cannot_be_read_is_told_and_allows_nothing(
+def test_a_budget_that_cannot_be_read_is_reported_and_allows_nothing(
     fields: dict[str, str], complains: bool
 ) -> None:
     found = Budget(**fields)
@@ -174,7 +174,7 @@ def test_each_pod_is_held_against_its_own_budgets() -> None:
     assert found == "Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"
 
 
-def test_many_pools_that_refused_are_told_in_order() -> None:
+def test_many_pools_that_refused_are_reported_in_order() -> None:
     names = "hgfedcba"
     assert within([view(name, owner=pool(name)) for name in names], {})[1] == tuple(sorted(names))
 
@@ -343,7 +343,7 @@ def test_pauses(text: str, launches: bool, disruption: bool) -> None:
     assert faults == ([("InvalidAnnotation", "dovetail.dev/pause")] if text == "everything" else [])
 
 
-def test_what_cannot_be_read_on_a_pool_is_told() -> None:
+def test_what_cannot_be_read_on_a_pool_is_reported() -> None:
     owner = pool(budgets=[{"nodes": "1"}, {"nodes": "some"}])
     marks = {"dovetail.dev/expiration": "soon", "dovetail.dev/minimum-saving": "much"}
     owner = structs.replace(owner, metadata=structs.replace(owner.metadata, annotations=marks))
@@ -410,8 +410,8 @@ def test_a_rollout_takes_empty_nodes_first_then_those_due_for_longest() -> None:
     found = rollout(views, lambda one: due.get(one.name), DRIFTED, Rules((owner,), NONE, NOW))
     assert [item.name for item in found.empty] == ["empty"]
     assert [item.name for item in found.loaded] == ["also-early", "early"]
-    told = [(note.subject, note.reason, note.on_pool) for note in found.notes]
-    assert told == [("claim-kept", "DisruptionBlocked", False)]
+    notes = [(note.subject, note.reason, note.on_pool) for note in found.notes]
+    assert notes == [("claim-kept", "DisruptionBlocked", False)]
     closed = pool(budgets=[{"nodes": "0"}])
     found = rollout(views[:3], lambda one: due.get(one.name), DRIFTED, Rules((closed,), NONE, NOW))
     assert (found.empty, found.loaded, [note.subject for note in found.notes]) == ((), (), ["general"])
@@ -437,10 +437,10 @@ def test_a_rollout_passes_pods_over_where_the_node_has_an_end() -> None:
 def test_a_command_in_words() -> None:
     views = tuple(view(f"n{number}", price=10**9) for number in range(6))
     assert Command(EMPTY, views[:1]).describe() == "delete: nodepools=[general]: [n0] (savings: $1.00)"
-    told = Command(UNDERUTILIZED, views[:5]).describe("why not")
-    assert told == "delete: nodepools=[general]: [n0 n1 n2 n3 n4], reason: why not (savings: $5.00)"
-    told = Command(EXPIRED, (view("x", owner=pool("z")), *views)).describe()
-    assert told.startswith("delete: nodepools=[general z]: [x n0 n1 n2 n3 and 2 other(s)] (savings: $6.00")
+    text = Command(UNDERUTILIZED, views[:5]).describe("why not")
+    assert text == "delete: nodepools=[general]: [n0 n1 n2 n3 n4], reason: why not (savings: $5.00)"
+    text = Command(EXPIRED, (view("x", owner=pool("z")), *views)).describe()
+    assert text.startswith("delete: nodepools=[general z]: [x n0 n1 n2 n3 and 2 other(s)] (savings: $6.00")
     many = Command(EMPTY, tuple(view(name, owner=pool(name)) for name in "hgfedcba")).describe()
     assert "nodepools=[a b c d e f g h]" in many
     assert Command(EMPTY, (view("x", node=None, price=None),)).names() == ("claim-x",)
@@ -511,7 +511,7 @@ def test_half_of_the_moves_are_kept_for_deletions(made: int, replacing: int) -> 
     assert (found.deleting, found.replacing) == ({"a": 4 - made}, {"a": replacing})
 
 
-def test_a_move_is_told_for_a_day_under_the_name_that_a_restart_looks_for() -> None:
+def test_a_move_is_written_for_a_day_under_the_name_that_a_restart_looks_for() -> None:
     ledger = Ledger(1)
     ledger.record("p", [owned("1", "a")], HOUR)
     assert MOVED_PODS == "dovetail.dev/moved-pods"

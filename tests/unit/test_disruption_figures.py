@@ -73,7 +73,7 @@ def test_each_node_that_was_ended_has_a_row() -> None:
     ]
 
 
-def test_a_quiet_cluster_has_nothing_to_tell() -> None:
+def test_a_quiet_cluster_has_nothing_to_report() -> None:
     found = disruption_figures([], 10 * SECOND)
     assert (found.commands, found.nodes, found.by_reason) == (0, 0, {})
     assert found.budgets == {}

@@ -40,15 +40,15 @@ class Deaf(MemoryClient):
 
 def test_the_first_one_leads_and_the_next_waits_for_its_end() -> None:
     async def main(clock: VirtualClock) -> None:
-        server, told = MemoryServer(clock), []
+        server, holders = MemoryServer(clock), []
         first = election(server, clock, "a")
         await first.lead()
         keeping = asyncio.ensure_future(first.keep())
-        second = election(server, clock, "b", waiting=told.append)
+        second = election(server, clock, "b", waiting=holders.append)
         waiting = asyncio.ensure_future(second.lead())
         await clock.sleep(60 * SECOND)
         assert not waiting.done()
-        assert told == ["a"], "it is told once who leads"
+        assert holders == ["a"], "it is told once who leads"
         keeping.cancel()
         await clock.sleep(12 * SECOND)
         assert not waiting.done(), "a leader that is late may still come back"
@@ -62,15 +62,15 @@ def test_the_first_one_leads_and_the_next_waits_for_its_end() -> None:
 
 def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
     async def main(clock: VirtualClock) -> None:
-        server, told = MemoryServer(clock), []
-        first, second = election(server, clock, "a"), election(server, clock, "b", waiting=told.append)
+        server, holders = MemoryServer(clock), []
+        first, second = election(server, clock, "a"), election(server, clock, "b", waiting=holders.append)
         await first.lead()
         waiting = asyncio.ensure_future(second.lead())
         await clock.sleep(SECOND)
         await first.release()
         await clock.sleep(3 * SECOND)
         assert waiting.done()
-        assert told == ["a"], "a lease that is free has no holder to tell of"
+        assert holders == ["a"], "a lease that is free has no holder to tell of"
         await first.release()
         lease = await server.client().get(Lease, *PLACE)
         assert lease.spec.holder_identity == "b", "what is somebody else's stays theirs"
@@ -100,7 +100,7 @@ def test_another_holder_is_believed_by_our_own_clock() -> None:
     run_virtual(main)
 
 
-def test_a_leader_that_nobody_answers_gives_up_before_others_lead() -> None:
+def test_a_leader_without_an_answer_gives_up_before_others_lead() -> None:
     async def main(clock: VirtualClock) -> None:
         server = MemoryServer(clock)
         client = Deaf(server)
@@ -131,18 +131,18 @@ def test_a_leader_whose_lease_was_taken_gives_up_at_once() -> None:
     run_virtual(main)
 
 
-def test_why_the_lease_cannot_be_taken_is_told_once() -> None:
+def test_why_the_lease_cannot_be_taken_is_reported_once() -> None:
     async def main(clock: VirtualClock) -> None:
-        server, told = MemoryServer(clock), []
+        server, holders = MemoryServer(clock), []
         client = Deaf(server, "")
         client.deaf = True
-        waiting = asyncio.ensure_future(election(server, clock, "a", client, refused=told.append).lead())
+        waiting = asyncio.ensure_future(election(server, clock, "a", client, refused=holders.append).lead())
         await clock.sleep(30 * SECOND)
-        assert told == ["nobody answers"]
+        assert holders == ["nobody answers"]
         client.deaf = False
         await clock.sleep(5 * SECOND)
         assert waiting.done()
-        assert told == ["nobody answers", ""]
+        assert holders == ["nobody answers", ""]
 
     run_virtual(main)
 
@@ -394,10 +394,10 @@ def test_a_candidate_looks_every_one_to_two_seconds_and_when_the_time_is_up() ->
 
 def test_a_lease_without_a_holder_is_free() -> None:
     async def main(clock: VirtualClock) -> None:
-        server, told = MemoryServer(clock), []
+        server, holders = MemoryServer(clock), []
         hold(server, "")
-        await election(server, clock, "a", waiting=told.append, refused=told.append).lead()
-        assert (clock.now(), told) == (0, [])
+        await election(server, clock, "a", waiting=holders.append, refused=holders.append).lead()
+        assert (clock.now(), holders) == (0, [])
 
     run_virtual(main)
 
@@ -417,22 +417,22 @@ def test_one_that_is_too_late_to_take_the_lease_does_not_lead(there: bool) -> No
     run_virtual(main)
 
 
-def test_each_new_holder_is_told_and_never_oneself() -> None:
+def test_each_new_holder_is_reported_and_never_oneself() -> None:
     async def main(clock: VirtualClock) -> None:
-        server, told = MemoryServer(clock), []
+        server, holders = MemoryServer(clock), []
         hold(server, "x")
-        mine = election(server, clock, "a", waiting=told.append)
+        mine = election(server, clock, "a", waiting=holders.append)
         leading = asyncio.ensure_future(mine.lead())
         await clock.sleep(5 * SECOND)
         for holder in ("x", "y", "y"):
-            spec = {"holderIdentity": holder, "renewTime": f"2001-01-01T00:00:0{len(told)}.5Z"}
+            spec = {"holderIdentity": holder, "renewTime": f"2001-01-01T00:00:0{len(holders)}.5Z"}
             await server.client().patch(Lease, *PLACE, merge={"spec": spec})
             await clock.sleep(3 * SECOND)
         await leading
         keeping = asyncio.ensure_future(mine.keep())
         await clock.sleep(10 * SECOND)
         keeping.cancel()
-        assert told == ["x", "y"]
+        assert holders == ["x", "y"]
 
     run_virtual(main)
 

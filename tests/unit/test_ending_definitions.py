@@ -73,7 +73,7 @@ def test_which_claims_a_definition_takes_along(
         (HERE, definition(NEW), "nodepools", "was deleted and made anew"),
     ],
 )
-def test_what_became_of_the_definition_is_told(
+def test_what_became_of_the_definition_is_reported(
     claims: CustomResourceDefinition | None,
     pools: CustomResourceDefinition | None,
     name: str,

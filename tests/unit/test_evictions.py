@@ -52,7 +52,7 @@ class Server:
         return [at for at, asked, *_ in self.asked if asked == name]
 
 
-class Told:
+class Recorded:
     """A recorder that notes what it is told."""
 
     def __init__(self) -> None:
@@ -66,11 +66,11 @@ class Stage:
     """A queue that runs, and what it works with."""
 
     def __init__(self, clock: VirtualClock) -> None:
-        log, self.metrics, self.told = Quiet(), MemoryMetrics(), Told()
+        log, self.metrics, self.recorded = Quiet(), MemoryMetrics(), Recorded()
         self.server, self.clock = Server(clock), clock
         client = MemoryServer(clock).client()
         self.state = State(client, clock)
-        recorder = cast("Any", self.told)
+        recorder = cast("Any", self.recorded)
         context = Context(
             cast("Any", self.server),
             cast("Any", None),
@@ -95,12 +95,12 @@ def staged(script: Any) -> None:
     run_virtual(main)
 
 
-def test_a_pod_is_asked_for_once_and_told_and_counted() -> None:
+def test_a_pod_is_asked_for_once_with_an_event_and_counted() -> None:
     async def script(stage: Stage) -> None:
         stage.queue.add(pod("a"), node("n"), "Drifted")
         await stage.clock.sleep(SECOND)
         assert stage.server.asked == [(0.0, "a", "shop", "uid-a")]
-        assert stage.told.events == [("a", "Normal", "Evicted", "Evicted pod: Drifted")]
+        assert stage.recorded.events == [("a", "Normal", "Evicted", "Evicted pod: Drifted")]
         assert stage.metrics.value(PODS, reason="Drifted") == 1
         assert stage.metrics.value(EVICTIONS, code="200") == 1
 
@@ -114,7 +114,7 @@ def test_one_that_is_gone_is_not_asked_for_again(error: ApiError) -> None:
         stage.queue.add(pod("a"), node("n"), "Drifted")
         await stage.clock.sleep(60 * SECOND)
         assert len(stage.server.asked) == 1
-        assert stage.told.events == []
+        assert stage.recorded.events == []
         assert stage.metrics.value(EVICTIONS, code=str(error.status)) == 1
         stage.queue.add(pod("a"), node("n"), "Drifted")  # a node's termination may ask anew
         await stage.clock.sleep(SECOND)
@@ -140,7 +140,9 @@ def test_one_that_budgets_hold_is_asked_for_ever_more_seldom(error: ApiError, te
         for pause in pauses:
             wanted.append(wanted[-1] + pause)
         assert stage.server.times("a") == pytest.approx(wanted)
-        assert set(stage.told.events) == {("n", "Warning", "FailedDraining", f"Failed to drain node, {text}")}
+        assert set(stage.recorded.events) == {
+            ("n", "Warning", "FailedDraining", f"Failed to drain node, {text}")
+        }
         assert stage.metrics.value(EVICTIONS, code=str(error.status)) == len(wanted)
         assert stage.metrics.value(PODS, reason="Drifted") is None
         stage.queue.add(pod("a"), node("n"), "Drifted")  # it keeps its pace
@@ -154,13 +156,13 @@ def test_one_that_budgets_hold_is_asked_for_ever_more_seldom(error: ApiError, te
 
 
 @pytest.mark.parametrize("error", [ApiError("a webhook failed"), Unavailable(SEVERAL)])
-def test_other_errors_tell_nothing_of_budgets_and_are_tried_again(error: ApiError) -> None:
+def test_other_errors_say_nothing_of_budgets_and_are_tried_again(error: ApiError) -> None:
     async def script(stage: Stage) -> None:
         stage.server.answers["a"] = [error, None]
         stage.queue.add(pod("a"), node("n"), "Drifted")
         await stage.clock.sleep(60 * SECOND)
         assert len(stage.server.asked) == 2
-        assert [event[2] for event in stage.told.events] == ["Evicted"]
+        assert [event[2] for event in stage.recorded.events] == ["Evicted"]
         assert stage.metrics.value(EVICTIONS, code=str(error.status)) == 1
 
     staged(script)

@@ -216,7 +216,7 @@ def test_what_keeps_a_node_from_being_disrupted(tmp_path: Path, capsys: pytest.C
     assert "Nodes of its pool that budgets allow to be disrupted now:" in out
 
 
-def test_what_nobody_can_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "node.yaml"
     mark = '{name: general-1, annotations: {karpenter.sh/do-not-disrupt: "1h"}, '
     file.write_text(f"{NODE}---\n{RUNNING}---\n{CLAIM.replace('{name: general-1, ', mark)}")
@@ -224,9 +224,9 @@ def test_what_nobody_can_read_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     stamped += ", topology.kubernetes.io/zone: ap-northeast-2a, "
     file.write_text(file.read_text().replace("labels: {karpenter.sh/n", f"labels: {{{stamped}karpenter.sh/n"))
     found = explained(capsys, "node", "old", *BASE, "-f", str(file))["disruption"]
-    (quiet,), (told,) = found["consolidation"], found["unreadable"]
+    (quiet,), (unreadable,) = found["consolidation"], found["unreadable"]
     assert quiet.startswith("Not Consolidatable yet: no pod may come or go for ")
-    assert told == (
+    assert unreadable == (
         "NodeClaim general-1: Invalid karpenter.sh/do-not-disrupt annotation: "
         "nodes take nothing but \"true\", got '1h', ignoring annotation"
     )
@@ -234,7 +234,7 @@ def test_what_nobody_can_read_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert "What cannot be read" in capsys.readouterr().out
 
 
-def test_a_node_of_nobody_is_never_disrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_without_a_pool_is_never_disrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "node.yaml"
     file.write_text(NODE)
     assert explained(capsys, "node", "old", *BASE, "-f", str(file))["disruption"] == {"managed": False}

@@ -13,30 +13,30 @@ _Text = pytest.CaptureFixture[str]
 _ASKED = ["explain", "teams", "-f", "examples/plan", "--region", "ap-northeast-2", "--work", "2000"]
 
 
-def _told(capsys: _Text, *more: str) -> dict[str, Any]:
+def _answer(capsys: _Text, *more: str) -> dict[str, Any]:
     assert run([*_ASKED, *more, "-o", "json"]) == OK
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def test_together_is_no_dearer_than_alone_and_no_cheaper_than_proven(capsys: _Text) -> None:
-    told = _told(capsys, "--by", "controller")
-    names = {team["name"]: team for team in told["teams"]}
+    answer = _answer(capsys, "--by", "controller")
+    names = {team["name"]: team for team in answer["teams"]}
     assert set(names) == {"statefulset:database", "deployment:web", "cronjob:nightly-report"}
-    assert sum(team["pods"] for team in told["teams"]) == 19
-    assert all(0 < team["atLeast"] <= team["alone"] for team in told["teams"])
-    together = told["together"]
-    assert together["atLeast"] <= together["monthly"] <= sum(team["alone"] for team in told["teams"])
-    assert together["nodes"] < sum(team["nodes"] for team in told["teams"])
+    assert sum(team["pods"] for team in answer["teams"]) == 19
+    assert all(0 < team["atLeast"] <= team["alone"] for team in answer["teams"])
+    together = answer["together"]
+    assert together["atLeast"] <= together["monthly"] <= sum(team["alone"] for team in answer["teams"])
+    assert together["nodes"] < sum(team["nodes"] for team in answer["teams"])
 
 
 def test_one_group_costs_alone_what_all_do(capsys: _Text) -> None:
-    told = _told(capsys, "--by", "annotation:none")
-    (team,) = told["teams"]
-    assert (team["name"], team["alone"]) == ("__unallocated__", told["together"]["monthly"])
+    answer = _answer(capsys, "--by", "annotation:none")
+    (team,) = answer["teams"]
+    assert (team["name"], team["alone"]) == ("__unallocated__", answer["together"]["monthly"])
 
 
-def test_it_is_told_to_people(capsys: _Text) -> None:
+def test_its_text_for_people(capsys: _Text) -> None:
     assert run([*_ASKED, "--by", "namespace"]) == OK
     text = " ".join(capsys.readouterr().out.split())
     assert "What pods need by namespace, dollars a month" in text

@@ -96,7 +96,7 @@ class TestFleet:
         found = choose([SMALL, dear], Request(varied, {})).candidates()
         assert [one.pool[1] for one in found] == ["small", "dear.metal"]
 
-    def test_too_little_variety_is_told(self) -> None:
+    def test_too_little_variety_is_reported(self) -> None:
         varied = Requirements.of((Requirement.new(labels.INSTANCE_TYPE, "Exists", (), 3),))
         with pytest.raises(CreateFailed, match="minValues") as caught:
             choose([SMALL, LARGE], Request(varied, {}))

@@ -51,7 +51,7 @@ def test_spot_types_are_avoided_only_for_errors_about_spot() -> None:
     ("number", "ending"),
     [(1, "Unsupported: 0"), (5, "Unsupported: 4"), (6, "Unsupported: 4; and 1 more"), (8, "; and 3 more")],
 )
-def test_five_errors_are_told_in_words(number: int, ending: str) -> None:
+def test_five_errors_are_spelled_out(number: int, ending: str) -> None:
     errors = [error("Unsupported", message=str(which)) for which in range(number)]
     assert str(failure(errors)).endswith(ending)
 
@@ -62,7 +62,7 @@ def test_an_answer_with_neither_instance_nor_error() -> None:
     assert (str(found), found.reason) == ("no instance was launched", "LaunchFailed")
 
 
-def test_each_different_error_is_told_once() -> None:
+def test_each_different_error_is_reported_once() -> None:
     errors = [error("Unsupported", message=str(number % 7)) for number in range(20)]
     assert str(failure(errors)).startswith("with fleet error(s), Unsupported: 0; Unsupported: 1; ")
     assert str(failure(errors)).endswith("Unsupported: 4; and 2 more")

@@ -256,7 +256,7 @@ def test_on_demand_nodes_are_filled_whole() -> None:
     assert len(solved(question).claims) == 2
 
 
-def test_the_command_tells_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "types.json").write_text(json.dumps(like(20)))
     manifests = tmp_path / "manifests.yaml"
     manifests.write_text(

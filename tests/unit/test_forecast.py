@@ -49,10 +49,10 @@ def test_pods_that_are_nominated_go_where_the_plan_put_them() -> None:
 def test_without_nominations_small_pods_take_the_room_of_large_ones() -> None:
     small = [pod(f"small-{number}", "web", (1700, 1024), {}) for number in range(6)]
     problem, plan = asked([*small, *(pod(f"large-{number}", "api", (6500, 1024), {}) for number in range(2))])
-    alone, told = played(problem, plan, nominate=False), played(problem, plan)
-    assert told.most == plan.cost.hourly
+    alone, nominated = played(problem, plan, nominate=False), played(problem, plan)
+    assert nominated.most == plan.cost.hourly
     assert alone.most > plan.cost.hourly
-    assert alone.here < told.here == 1.0
+    assert alone.here < nominated.here == 1.0
     assert any("large" in key for one in alone.outcomes for key in one.left)
 
 
@@ -82,7 +82,7 @@ def test_causes_name_what_the_scheduler_would_not_do() -> None:
     assert found.causes == {"default/high": "taint", "default/low": "priority"}
 
 
-def test_a_pod_that_is_spread_too_early_is_told_so() -> None:
+def test_a_pod_that_is_spread_too_early_is_marked_so() -> None:
     zones = tuple(node(f"old-{zone[-1]}", zone, 4) for zone in ("zone-a", "zone-b"))
     pods = [pod(f"web-{number}", "web", (500, 512), RULES["spread over zones"]) for number in range(9)]
     problem, plan = asked(pods, nodes=zones)

@@ -8,7 +8,7 @@ KNOWN = ("maxPods", "podsPerCore", "podPidsLimit")
 
 
 @pytest.mark.parametrize(
-    ("word", "most", "told"),
+    ("word", "most", "suggestion"),
     [
         ("maxPod", 1, "did you mean maxPods?"),
         ("podsPerCor", 1, "did you mean podsPerCore?"),
@@ -16,8 +16,8 @@ KNOWN = ("maxPods", "podsPerCore", "podPidsLimit")
         ("zebra", 3, "known here: three fields"),
     ],
 )
-def test_what_was_meant(word: str, most: int, told: str) -> None:
-    assert meant(word, KNOWN, "known here: three fields", most=most) == told
+def test_what_was_meant(word: str, most: int, suggestion: str) -> None:
+    assert meant(word, KNOWN, "known here: three fields", most=most) == suggestion
 
 
 def test_what_is_hardly_alike_is_no_guess_where_much_must_be() -> None:

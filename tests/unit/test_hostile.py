@@ -48,7 +48,7 @@ def test_the_embedded_server_admits_what_the_real_one_admits(author: str) -> Non
     assert found == {}
 
 
-def test_names_tell_attacks_apart() -> None:
+def test_names_of_attacks_are_unique() -> None:
     names = [attack.name for attack in attacks()]
     assert len(set(names)) == len(names)
 

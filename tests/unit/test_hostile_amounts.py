@@ -87,10 +87,10 @@ AMOUNT_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("requests", "told"), AMOUNT_TEXTS)
-def test_the_pod_is_told_what_it_asks_for(requests: Document, told: str) -> None:
+@pytest.mark.parametrize(("requests", "message"), AMOUNT_TEXTS)
+def test_the_message_names_what_the_pod_asks_for(requests: Document, message: str) -> None:
     problem = _problem([_asking("huge", requests)])
-    assert left_out(problem.pods[0], problem.volumes) == told
+    assert left_out(problem.pods[0], problem.volumes) == message
 
 
 def test_many_containers_and_overhead_add_up() -> None:

@@ -204,7 +204,7 @@ def add(server: MemoryServer, document: Document) -> None:
     server.patch(Pod, name, "default", merge_patch=status, status=True)
 
 
-def told(server: MemoryServer) -> tuple[int, int, int, int]:
+def counts(server: MemoryServer) -> tuple[int, int, int, int]:
     server.disruption.sync()
     status = server.get(PodDisruptionBudget, "b", "default")["status"]
     names = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -242,24 +242,24 @@ def test_a_status_follows_the_pods_and_what_scales_them(kind: Any) -> None:
         add(server, pod("ended", phase="Succeeded", owner=owner))
         add(server, pod("failed", phase="Failed", owner=owner))
         add(server, pod("other", owner=owner, labels={"app": "other"}))
-        assert told(server) == (0, 3, 3, 4)
+        assert counts(server) == (0, 3, 3, 4)
         add(server, pod("s", owner=owner))
-        assert told(server) == (1, 4, 3, 4)
+        assert counts(server) == (1, 4, 3, 4)
         server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": 2}})
-        assert told(server) == (3, 4, 1, 2)
+        assert counts(server) == (3, 4, 1, 2)
         server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": 0}})
-        assert told(server) == (0, 4, 0, 0)
+        assert counts(server) == (0, 4, 0, 0)
         server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": None}})
-        assert told(server) == (4, 4, 0, 1)
+        assert counts(server) == (4, 4, 0, 1)
         server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": 2}})
         server.patch(Pod, "p", "default", merge_patch={"status": {"phase": "Failed"}}, status=True)
-        assert told(server) == (2, 3, 1, 2)
+        assert counts(server) == (2, 3, 1, 2)
         server.patch(Pod, "q", "default", merge_patch={"metadata": {"labels": {"app": "other"}}})
-        assert told(server) == (1, 2, 1, 2)
+        assert counts(server) == (1, 2, 1, 2)
         server.delete(Pod, "r", "default", grace_period_seconds=0)
-        assert told(server) == (0, 1, 1, 2)
+        assert counts(server) == (0, 1, 1, 2)
         server.patch(PodDisruptionBudget, "b", "default", merge_patch={"spec": {"maxUnavailable": 2}})
-        assert told(server) == (1, 1, 0, 2)
+        assert counts(server) == (1, 1, 0, 2)
 
     with_server(check)
 
@@ -295,7 +295,7 @@ def test_a_budget_is_about_the_pods_of_its_namespace() -> None:
         server.disruption.sync()
         add(server, pod("a"))
         assert list(server.disruption._touched) == [("default", "b")]
-        assert told(server) == (0, 1, 1, 1)
+        assert counts(server) == (0, 1, 1, 1)
 
     with_server(check)
 
@@ -312,7 +312,7 @@ def test_only_what_budgets_look_at_makes_them_count_anew(patch: Document, asked:
     async def check(server: MemoryServer, _clock: VirtualClock) -> None:
         server.create(budget(minAvailable=1))
         add(server, pod("a"))
-        told(server)
+        counts(server)
         server.patch(Pod, "a", "default", merge_patch=patch)
         assert bool(server.disruption._touched) is asked
 
@@ -331,7 +331,7 @@ def test_a_pod_whose_state_changes_makes_them_count_anew(status: Document) -> No
     async def check(server: MemoryServer, _clock: VirtualClock) -> None:
         server.create(budget(minAvailable=1))
         add(server, pod("a"))
-        assert told(server) == (0, 1, 1, 1)
+        assert counts(server) == (0, 1, 1, 1)
         assert not server.disruption._touched
         server.patch(Pod, "a", "default", merge_patch={"status": status}, status=True)
         assert server.disruption._touched
@@ -343,12 +343,12 @@ def test_a_pod_that_is_marked_for_deletion_is_not_healthy_any_more() -> None:
     async def check(server: MemoryServer, _clock: VirtualClock) -> None:
         server.create(budget(minAvailable=1))
         add(server, pod("a"))
-        assert told(server) == (0, 1, 1, 1)
+        assert counts(server) == (0, 1, 1, 1)
         add(server, pod("b"))
         server.delete(Pod, "a", "default", grace_period_seconds=30)
-        assert told(server) == (0, 1, 1, 2)
+        assert counts(server) == (0, 1, 1, 2)
         server.delete(Pod, "a", "default", grace_period_seconds=0)
-        assert told(server) == (0, 1, 1, 1)
+        assert counts(server) == (0, 1, 1, 1)
 
     with_server(check)
 
@@ -357,7 +357,7 @@ def test_scaling_counts_and_other_changes_of_a_deployment_do_not() -> None:
     async def check(server: MemoryServer, _clock: VirtualClock) -> None:
         server.create(budget(minAvailable=1))
         server.create(scaled("Deployment", "top", 1))
-        told(server)
+        counts(server)
         server.patch(Deployment, "top", "default", merge_patch={"metadata": {"labels": {"a": "b"}}})
         assert not server.disruption._touched
         server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
@@ -375,10 +375,10 @@ def test_a_status_that_stays_as_it_is_is_not_written() -> None:
     async def check(server: MemoryServer, _clock: VirtualClock) -> None:
         server.create(budget(minAvailable=1))
         add(server, pod("a"))
-        told(server)
+        counts(server)
         before = server.store.version
         server.patch(Pod, "a", "default", merge_patch={"metadata": {"labels": {"app": "web", "x": "y"}}})
-        told(server)
+        counts(server)
         assert server.store.version == before + 1  # the pod's own
 
     with_server(check)
@@ -395,7 +395,7 @@ def test_what_no_controller_scales_is_not_counted_by_it() -> None:
         job = server.create(work)
         for name, uid in (("job", job.uid), ("gone", "gone")):
             add(server, pod(name, owner={**of(name), "kind": "Job", "apiVersion": "batch/v1", "uid": uid}))
-        assert told(server) == (0, 2, 0, 0)
+        assert counts(server) == (0, 2, 0, 0)
 
     with_server(check)
 

@@ -182,7 +182,7 @@ def test_garbage_for_certificates(tmp_path: Path) -> None:
         access.tls(None, access.trusted())
 
 
-def test_who_is_meant_when_nobody_says(tmp_path: Path) -> None:
+def test_which_user_is_meant_by_default(tmp_path: Path) -> None:
     named = written(tmp_path / "named", user={"token": "t"}, name="named")
     usual = tmp_path / ".kube" / "config"
     usual.parent.mkdir()

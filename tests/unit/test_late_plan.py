@@ -34,7 +34,7 @@ _NO_LIMITS = {
 
 
 @pytest.mark.parametrize("problem", _NO_LIMITS.values(), ids=_NO_LIMITS)
-def test_a_plan_without_time_leaves_nobody_out(problem: Problem) -> None:
+def test_a_plan_without_time_leaves_no_pod_out(problem: Problem) -> None:
     plan = solve(problem, Budget(), stop=lambda: 1.0)
     assert not plan.unschedulable
     assert verify(problem, plan) == ()

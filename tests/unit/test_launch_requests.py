@@ -102,7 +102,7 @@ def test_the_name_is_a_hash_of_the_content() -> None:
     assert names[0] == names[1] != names[2]
 
 
-def test_a_full_reservation_takes_nobody() -> None:
+def test_a_full_reservation_takes_no_claim() -> None:
     full = Reservation("cr-1", "m5.large", "us-east-1a", "use1-az1", "default", left=0)
     offered = [with_reservations(item, [full]) for item in types("m5.large")]
     with pytest.raises(InsufficientCapacity):
@@ -155,7 +155,7 @@ def test_equal_launches_are_equal_requests_in_whatever_order_types_come() -> Non
     ]
 
 
-def test_nobody_changes_the_tags_of_the_cluster() -> None:
+def test_own_tags_do_not_change_those_of_the_cluster() -> None:
     own = {"karpenter.sh/nodepool": "mine", "team": "a"}
     assert cluster_tags("demo", "web", "default", own) == {
         "team": "a",

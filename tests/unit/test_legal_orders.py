@@ -18,7 +18,7 @@ def test_pods_that_count_others_than_themselves_find_their_turns(count: int) -> 
     assert verify(problem, plan) == ()
 
 
-def test_no_node_is_bought_for_nobody() -> None:
+def test_no_node_is_bought_for_no_pod() -> None:
     """Nodes are filled up with pods that others of the same kind were to be bought for."""
     plan = solve(diverse(2_000), Budget(work=1))
     assert not plan.unschedulable

@@ -116,7 +116,7 @@ def test_rules_are_selected_by_code_beginning_and_name(
     assert {row["code"] for row in _rows(capsys, str(pool), *flags)} == codes
 
 
-def test_a_rule_that_does_not_exist_is_told(pool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_that_does_not_exist_is_reported(pool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", str(pool), "--select", "NP999"]) == 2
     assert "there is no rule 'NP999'" in capsys.readouterr().err
     assert run(["check"]) == 2
@@ -193,9 +193,9 @@ def test_a_snapshot_is_held_against_what_runs(tmp_path: Path, capsys: pytest.Cap
     file.write_text(
         pool.replace("2592000 # a month", "60m") + "---\n" + "---\n".join(map(yaml.safe_dump, nodes))
     )
-    told = {row["code"]: row for row in _rows(capsys, str(file))}
-    assert "the 2 nodes of NodePool default have more cpu than its limit of 20" in told["NP015"]["what"]
-    assert "48 launches a day for the 2 nodes that run" in told["NP007"]["why"]
+    rows = {row["code"]: row for row in _rows(capsys, str(file))}
+    assert "the 2 nodes of NodePool default have more cpu than its limit of 20" in rows["NP015"]["what"]
+    assert "48 launches a day for the 2 nodes that run" in rows["NP007"]["why"]
 
 
 def _right() -> list[Path]:

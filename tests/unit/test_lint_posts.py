@@ -193,7 +193,7 @@ def test_each_mistake_is_found_at_its_line(folder: str) -> None:
 
 
 @pytest.mark.parametrize("story", IN_WORDS, ids=str)
-def test_what_the_posts_tell_in_words_is_found(story: int | str, tmp_path: Path) -> None:
+def test_what_the_posts_say_in_words_is_found(story: int | str, tmp_path: Path) -> None:
     wrong, right, code = IN_WORDS[story]  # type: ignore[index]
     file = tmp_path / "post.yaml"
     file.write_text(wrong.replace("  AFFINITY\n", ""))

@@ -24,7 +24,7 @@ from dovetail.kube.informer import Informer
 Document = dict[str, Any]
 
 
-class Anybody:
+class NoProof:
     async def proof(self, *, renew: bool = False) -> Proof:  # noqa: ARG002 - as the port has it
         return Proof()
 
@@ -77,7 +77,7 @@ async def serving(server: Server) -> AsyncIterator[HttpClient]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
-        async with connect(Access(f"http://127.0.0.1:{runner.addresses[0][1]}", Anybody())) as client:
+        async with connect(Access(f"http://127.0.0.1:{runner.addresses[0][1]}", NoProof())) as client:
             yield client
     finally:
         server.over.set()
@@ -121,7 +121,7 @@ def test_what_ends_a_watch(
     monkeypatch.setattr(informer, "_FIRST_PAUSE", 0.001)
 
     async def main() -> None:
-        server, found, told = Server(list(script)), list[str](), list[str]()
+        server, found, reasons = Server(list(script)), list[str](), list[str]()
         done = asyncio.Event()
 
         def event(kind: str, item: Pod) -> None:
@@ -130,10 +130,10 @@ def test_what_ends_a_watch(
                 done.set()
 
         async with serving(server) as client:
-            running = asyncio.create_task(Informer(client, Pod, event, on_refused=told.append).run())
+            running = asyncio.create_task(Informer(client, Pod, event, on_refused=reasons.append).run())
             await asyncio.wait_for(done.wait(), 10)
             running.cancel()
-        assert (server.lists, server.watched, found, told) == (lists, watched, seen, refused)
+        assert (server.lists, server.watched, found, reasons) == (lists, watched, seen, refused)
 
     asyncio.run(main())
 

@@ -120,7 +120,7 @@ def test_a_claim_made_by_hand_may_name_an_instance_that_there_never_was() -> Non
     assert rules(seen(0, 1, claim("b"), "ADDED"), seen(6, 9, claim("b"), "DELETED", finalizers=[])) == []
 
 
-def test_a_deletion_by_force_is_told_from_that_of_others() -> None:
+def test_a_deletion_by_force_is_not_taken_for_that_of_others() -> None:
     gone = seen(8, 5, pod("p", on="a"), deletionTimestamp=to_rfc3339(START))
     assert rules(*HERE, gone) == []
     assert rules(*HERE, gone, Deletion(START + 7 * SECOND, "d/p")) == ["forced deletion"]
@@ -128,13 +128,13 @@ def test_a_deletion_by_force_is_told_from_that_of_others() -> None:
     assert rules(*HERE, gone, Deletion(START + 7 * SECOND, "d/q")) == []
 
 
-def test_pods_wait_too_long_unless_they_were_told_that_there_is_no_place() -> None:
+def test_pods_wait_too_long_unless_an_event_says_that_there_is_no_place() -> None:
     quiet = Quiet(START + 5 * SECOND, START + 3 * MINUTE)
     waiting = (seen(0, 1, pod("p"), "ADDED"), quiet)
     assert rules(*waiting) == ["unbound pod"]
-    told = seen(4, 2, event("p", "FailedScheduling"), "ADDED")
-    assert rules(*waiting, told) == []
-    assert rules(*waiting, told, seen(5, 3, event("p", "Nominated"), "ADDED")) == ["unbound pod"]
+    refused = seen(4, 2, event("p", "FailedScheduling"), "ADDED")
+    assert rules(*waiting, refused) == []
+    assert rules(*waiting, refused, seen(5, 3, event("p", "Nominated"), "ADDED")) == ["unbound pod"]
     assert rules(waiting[0], Quiet(START + 2 * MINUTE, START + 3 * MINUTE)) == []
 
 

@@ -39,7 +39,7 @@ SPREAD = {
 }
 
 
-class Told:
+class Lines:
     """A log, and its lines since they were last asked for."""
 
     def __init__(self, level: str = "info") -> None:
@@ -63,7 +63,7 @@ def problem(*rules: Document, pools: tuple[Document, ...] = (pool("one"),)) -> P
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "messages"),
     [
         (problem({}), []),
         (problem({}, pools=()), ["no dynamic nodepools found"]),
@@ -80,17 +80,17 @@ def problem(*rules: Document, pools: tuple[Document, ...] = (pool("one"),)) -> P
         ),
     ],
 )
-def test_what_is_known_before_a_plan_is_said_once(asked: Problem, told: list[str]) -> None:
-    log = Told()
+def test_what_is_known_before_a_plan_is_said_once(asked: Problem, messages: list[str]) -> None:
+    log = Lines()
     remarks = Remarks(log.log)
     remarks.on_problem(asked)
-    assert log.messages() == told
+    assert log.messages() == messages
     remarks.on_problem(asked)
     assert log.messages() == []
 
 
-def test_limits_are_told_with_numbers_and_again_once_they_changed() -> None:
-    log = Told()
+def test_limits_are_reported_with_numbers_and_again_once_they_changed() -> None:
+    log = Lines()
     remarks = Remarks(log.log)
     for cpu in ("3", "3000", "3"):
         remarks.on_problem(problem({}, pools=(pool("one", limits={"cpu": cpu}),)))
@@ -102,7 +102,7 @@ def test_limits_are_told_with_numbers_and_again_once_they_changed() -> None:
 
 
 def test_only_pods_that_are_new_are_named() -> None:
-    log = Told()
+    log = Lines()
     remarks = Remarks(log.log)
     remarks.on_problem(problem(APART))
     remarks.on_problem(problem(APART, APART))
@@ -110,7 +110,7 @@ def test_only_pods_that_are_new_are_named() -> None:
 
 
 def test_pods_without_a_place_are_errors() -> None:
-    log = Told()
+    log = Lines()
     remarks = Remarks(log.log)
     asked = problem({})
     for reason in ("too large", "too large", "no zone"):
@@ -122,7 +122,7 @@ def test_pods_without_a_place_are_errors() -> None:
 
 
 def test_a_pool_without_types_and_pods_that_are_left_out() -> None:
-    log = Told("debug")
+    log = Lines("debug")
     remarks = Remarks(log.log)
     (left_out,) = problem({}).pods
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_a_pool_without_types_and_pods_that_are_left_out() -> None:
 
 
 def test_a_round_that_buys_nothing_computed_no_nodeclaims() -> None:
-    log = Told()
+    log = Lines()
     figures = {"pods": 2, "work": 1, "seconds": 0.5, "hourly": 0, "lowerBound": 0, "unschedulable": 0}
     log.log.record("solve", claims=0, **figures)
     log.log.record("pods.awaited", nodes=["a"], pods=2)
@@ -152,7 +152,7 @@ def test_a_round_that_buys_nothing_computed_no_nodeclaims() -> None:
 
 
 def test_few_types_on_demand_for_want_of_spot() -> None:
-    log = Told()
+    log = Lines()
     log.log.record("launch.fewTypes", claim="general-x", types=3)
     (line,) = log.lines()
     assert (line["level"], line["message"]) == ("ERROR", "failed while checking on-demand fallback")
@@ -164,7 +164,7 @@ def test_few_types_on_demand_for_want_of_spot() -> None:
 
 
 def test_large_user_data() -> None:
-    log = Told()
+    log = Lines()
     log.log.record("class.largeUserData", nodeClass="default", bytes=15_000, most=16_384)
     (line,) = log.lines()
     assert line["message"] == "user data is nearly as large as EC2 takes"
@@ -181,7 +181,7 @@ def test_a_line_that_cannot_be_written_stops_nothing() -> None:
     closed = StringIO()
     closed.close()
     JsonLines(WallClock(), "info", closed).write("info", "controller", "lost")
-    out = Told()
+    out = Lines()
     out.log.write("info", "controller", "lost", what=object())
     out.log.write("info", "controller", "written")
     assert out.messages() == ["written", "log lines were lost"]

@@ -218,7 +218,7 @@ def test_errors_name_the_place(tmp_path: Path, text: str, line: int, path: str, 
     assert str(error).startswith(str(tmp_path / "a.yaml"))
 
 
-def test_all_broken_rules_are_told(tmp_path: Path) -> None:
+def test_all_broken_rules_are_reported(tmp_path: Path) -> None:
     text = DEPLOYMENT.replace("replicas: 3", "replicas: -1").replace("name: web\nspec", "name: WEB\nspec")
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)

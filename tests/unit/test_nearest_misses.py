@@ -207,7 +207,7 @@ def test_daemons_are_named_where_they_take_the_room() -> None:
     assert helps == ["use no host port"]
 
 
-def test_a_pod_that_keeps_off_all_pools_is_told_so() -> None:
+def test_a_pod_that_keeps_off_all_pools_has_that_reason() -> None:
     expression = {"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}
     term = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity_ = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
@@ -216,7 +216,7 @@ def test_a_pod_that_keeps_off_all_pools_is_told_so() -> None:
     assert helps == ["allow a label NodePool"]
 
 
-def test_what_is_sold_out_is_told_apart_from_what_is_too_small() -> None:
+def test_what_is_sold_out_is_kept_apart_from_what_is_too_small() -> None:
     large = instance_type("large", 4, "a")
     large["offerings"][0]["available"] = False
     text, helps = miss({"cpu": "3"}, instanceTypes=[instance_type("small", 2), large])
@@ -270,13 +270,13 @@ def node(name: str, zone: str, cpu: str, **spec: Any) -> dict[str, Any]:
 def test_nodes_are_counted_by_the_first_rule_that_fails_and_the_nearest_is_named() -> None:
     nodes = [node("n1", "z-a", "4", taints=[GPU_TAINT]), node("n2", "z-a", "2"), node("n3", "z-b", "5")]
     found = story([pod(cpu="6")], "web", pool(limits={"nodes": "0"}), nodes=nodes)
-    told = found.verdict.nodes
-    assert told.reasons == (("not enough CPU", 2), ("taint dedicated=gpu:NoSchedule is not tolerated", 1))
-    assert told.nearest == "n3"
-    assert [item.text for item in told.misses] == ["1 CPU short (needs 6, 5 free)"]
+    counted = found.verdict.nodes
+    assert counted.reasons == (("not enough CPU", 2), ("taint dedicated=gpu:NoSchedule is not tolerated", 1))
+    assert counted.nearest == "n3"
+    assert [item.text for item in counted.misses] == ["1 CPU short (needs 6, 5 free)"]
 
 
-def test_a_pod_that_has_a_place_is_told_where_and_what_else_there_was() -> None:
+def test_of_a_pod_that_has_a_place_its_node_and_what_else_there_was_is_shown() -> None:
     found = story([pod(cpu="3")], "web", pool("cheap"), pool("gpu", taints=[GPU_TAINT]))
     assert found.claim is not None
     assert found.claim.instance_type == "large"

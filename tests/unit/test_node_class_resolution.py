@@ -103,7 +103,7 @@ def resolved(
     return found[0], {item.type: item for item in conditions}
 
 
-def told(item: Condition) -> tuple[str, str, str]:
+def verdict(item: Condition) -> tuple[str, str, str]:
     return item.status, item.reason, item.message
 
 
@@ -152,21 +152,21 @@ def test_a_tag_that_is_nearly_there_is_named() -> None:
     groups = tuple(replace(item, tags={MISSPELLED: CLUSTER}) for item in USUAL.security_groups)
     _, conditions = resolved(node_class(), replace(USUAL, subnets=subnets, security_groups=groups))
     hint = f" (found key '{MISSPELLED}', but the selector asks for 'karpenter.sh/discovery')"
-    assert told(conditions["SubnetsReady"]) == (
+    assert verdict(conditions["SubnetsReady"]) == (
         "False",
         "SubnetsNotFound",
         "SubnetSelector did not match any Subnets" + hint,
     )
-    assert told(conditions["SecurityGroupsReady"]) == (
+    assert verdict(conditions["SecurityGroupsReady"]) == (
         "False",
         "SecurityGroupsNotFound",
         "SecurityGroupSelector did not match any SecurityGroups" + hint,
     )
     assert conditions["ValidationSucceeded"].reason == "DependenciesNotReady"
-    assert told(conditions["Ready"])[:2] == ("False", "UnhealthyDependents")
+    assert verdict(conditions["Ready"])[:2] == ("False", "UnhealthyDependents")
 
 
-def test_a_variable_that_nobody_expanded_selects_nothing() -> None:
+def test_a_variable_that_was_not_expanded_selects_nothing() -> None:
     terms = [{"tags": {"karpenter.sh/discovery": "${CLUSTER_NAME}"}}]
     _, conditions = resolved(node_class(subnetSelectorTerms=terms))
     assert conditions["SubnetsReady"].reason == "SubnetsNotFound"
@@ -260,7 +260,7 @@ def test_what_the_controller_may_not_ask_is_unknown_and_named(
     found = conditions[kind]
     assert (found.status, found.reason) == ("Unknown", reason)
     assert found.message.startswith(f"Controller isn't authorized to call {action}")
-    assert told(conditions["ValidationSucceeded"])[:2] == ("Unknown", "DependenciesNotReady")
+    assert verdict(conditions["ValidationSucceeded"])[:2] == ("Unknown", "DependenciesNotReady")
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_what_the_controller_may_not_ask_is_unknown_and_named(
         ("ec2:RunInstances", "RunInstancesAuthCheckFailed"),
     ],
 )
-def test_dry_runs_tell_what_is_forbidden(denied: str, reason: str) -> None:
+def test_dry_runs_show_what_is_forbidden(denied: str, reason: str) -> None:
     _, conditions = resolved(node_class(), denied=(denied,))
-    assert told(conditions["ValidationSucceeded"]) == (
+    assert verdict(conditions["ValidationSucceeded"]) == (
         "False",
         reason,
         f"Controller isn't authorized to call {denied}",
@@ -396,7 +396,7 @@ def test_profiles_are_named_by_cluster_class_and_role() -> None:
     assert profiles.wanted(node_class(role=f"path/{ROLE}"), CLUSTER, REGION).role == ROLE
 
 
-def test_a_new_role_gives_a_new_profile_and_the_old_one_goes_once_nobody_uses_it() -> None:
+def test_a_new_role_gives_a_new_profile_and_the_old_one_goes_once_it_is_unused() -> None:
     account = replace(USUAL, roles=USUAL.roles | {"other"})
 
     async def body(world: World) -> None:
@@ -476,7 +476,7 @@ def test_placement_groups() -> None:
     assert found.placement_group is not None and found.placement_group.id == "pg-1"
     assert conditions["PlacementGroupReady"].status == "True"
     _, conditions = resolved(node_class(placementGroupSelector={"name": "far"}), account)
-    assert told(conditions["PlacementGroupReady"])[:2] == ("False", "PlacementGroupNotFound")
+    assert verdict(conditions["PlacementGroupReady"])[:2] == ("False", "PlacementGroupNotFound")
 
 
 def test_a_placement_group_that_ec2_does_not_like() -> None:
@@ -492,12 +492,12 @@ def test_a_placement_group_that_ec2_does_not_like() -> None:
 
     play(body)
     conditions = {item.type: item for item in judge(selected, answers[0], Stamp(START, 1))}
-    assert told(conditions["PlacementGroupReady"])[:2] == ("False", "PlacementGroupResolutionFailed")
+    assert verdict(conditions["PlacementGroupReady"])[:2] == ("False", "PlacementGroupResolutionFailed")
     assert "what is near?" in conditions["PlacementGroupReady"].message
 
 
 @pytest.mark.parametrize(("alias", "ready"), [("al2023@latest", "False"), ("bottlerocket@latest", "True")])
-def test_a_cluster_whose_addresses_nobody_knows(alias: str, ready: str) -> None:
+def test_a_cluster_whose_addresses_are_unknown(alias: str, ready: str) -> None:
     made = node_class(amiSelectorTerms=[{"alias": alias}])
     answers: list[NodeClassResolution] = []
 

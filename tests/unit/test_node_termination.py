@@ -55,7 +55,7 @@ class Cloud:
         self.patience[provider_id] = left - 1
 
 
-class Told:
+class Recorded:
     """A recorder that notes what it is told: object, kind, reason, message; and what tells events apart."""
 
     def __init__(self) -> None:
@@ -85,10 +85,10 @@ class Stage:
     """One node that somebody deleted, its claim, and what the termination works with."""
 
     def __init__(self, clock: VirtualClock, *, patience: int = 0, claim: bool = True) -> None:
-        log, metrics, self.told = Quiet(), MemoryMetrics(), Told()
+        log, metrics, self.recorded = Quiet(), MemoryMetrics(), Recorded()
         self.clock, self.server, self.cloud = clock, MemoryServer(clock), Cloud(patience)
         self.state = State(self.server.client(), clock)
-        self.evictions, recorder = Evictions(), cast("Any", self.told)
+        self.evictions, recorder = Evictions(), cast("Any", self.recorded)
         self.context = Context(
             self.server.client(),
             cast("Any", self.cloud),
@@ -205,7 +205,7 @@ class Stage:
         return status_of(self.read(NodeClaim, "claim"), "Drained")
 
     def events(self, *reasons: str) -> list[tuple[str, str, str, str]]:
-        return [event for event in self.told.events if event[2] in reasons]
+        return [event for event in self.recorded.events if event[2] in reasons]
 
 
 def staged(script: Any, **options: Any) -> None:
@@ -287,7 +287,7 @@ def test_other_taints_stay_and_one_of_ours_that_is_half_done_is_done() -> None:
     staged(script)
 
 
-def test_a_label_that_somebody_set_for_load_balancers_stays() -> None:
+def test_a_label_that_a_user_set_for_load_balancers_stays() -> None:
     async def script(stage: Stage) -> None:
         merge = {"metadata": {"labels": {BALANCERS: "mine"}}, "spec": {"taints": [DISRUPTED]}}
         stage.server.patch(Node, "node", merge_patch=merge)
@@ -318,7 +318,7 @@ def test_pods_are_evicted_in_their_turn_and_waited_for() -> None:
         assert stage.evictions.kept == [("node", frozenset({uid}))]
         text = "Failed to drain node, 2 pods are waiting to be evicted"
         assert stage.events("FailedDraining") == [("Node/node", "Warning", "FailedDraining", text)]
-        assert stage.told.dedupes["FailedDraining"] == ("node",)
+        assert stage.recorded.dedupes["FailedDraining"] == ("node",)
         assert not stage.events("TerminationGracePeriodExpiring", "Disrupted")
         await stage.clock.sleep(MINUTE)
         assert await stage.step() == 10 * SECOND  # however long it takes
@@ -349,7 +349,7 @@ def test_a_pod_that_stops_is_looked_for_when_it_should_be_gone_for_a_minute() ->
     staged(script)
 
 
-def test_the_reason_of_a_disruption_is_what_evicted_pods_are_told() -> None:
+def test_the_reason_of_a_disruption_is_in_the_events_of_evicted_pods() -> None:
     async def script(stage: Stage) -> None:
         reason = {"type": "DisruptionReason", "status": "True", "reason": "Drifted"}
         stamp = {"lastTransitionTime": to_rfc3339(START), "message": ""}
@@ -362,7 +362,7 @@ def test_the_reason_of_a_disruption_is_what_evicted_pods_are_told() -> None:
     staged(script)
 
 
-def test_near_the_deadline_pods_are_deleted_with_what_is_left_and_everybody_is_warned() -> None:
+def test_near_the_deadline_pods_are_deleted_with_what_is_left_and_events_warn() -> None:
     async def script(stage: Stage) -> None:
         limit = to_rfc3339(START + 100 * SECOND)
         stage.server.patch(NodeClaim, "claim", merge_patch={"metadata": {"annotations": {STAMP: limit}}})
@@ -376,21 +376,21 @@ def test_near_the_deadline_pods_are_deleted_with_what_is_left_and_everybody_is_w
             for about in ("Node/node", "NodeClaim/claim")
         ]
         assert stage.events("TerminationGracePeriodExpiring") == warned
-        assert stage.told.dedupes["TerminationGracePeriodExpiring"] == ("NodeClaim", "claim")
+        assert stage.recorded.dedupes["TerminationGracePeriodExpiring"] == ("NodeClaim", "claim")
         assert not stage.events("Disrupted")
         await stage.clock.sleep(25 * SECOND)
         assert await stage.step() == 5 * SECOND + 1  # when `long` must begin to stop
         stage.evictions.kept.clear()
         await stage.clock.sleep(15 * SECOND)
         await stage.step()
-        told = (
+        event = (
             f"Deleting the pod to accommodate the terminationTime {limit} of the node."
             " The pod was granted 60 seconds of grace-period of its 70 terminationGracePeriodSeconds."
             " This bypasses the PDB of the pod and the do-not-disrupt annotation."
         )
-        assert stage.events("Disrupted") == [("Pod/long", "Normal", "Disrupted", told)]
+        assert stage.events("Disrupted") == [("Pod/long", "Normal", "Disrupted", event)]
         long = stage.read(Pod, "long", "default")
-        assert stage.told.dedupes["Disrupted"] == (long.metadata.uid,)
+        assert stage.recorded.dedupes["Disrupted"] == (long.metadata.uid,)
         assert long.deleting and long.metadata.deletion_grace_period_seconds == 60
         short = stage.read(Pod, "short", "default")
         assert not short.deleting
@@ -399,7 +399,7 @@ def test_near_the_deadline_pods_are_deleted_with_what_is_left_and_everybody_is_w
     staged(script)
 
 
-def test_without_pods_nobody_is_warned_of_the_deadline() -> None:
+def test_without_pods_no_event_warns_of_the_deadline() -> None:
     async def script(stage: Stage) -> None:
         limit = to_rfc3339(START + 100 * SECOND)
         stage.server.patch(NodeClaim, "claim", merge_patch={"metadata": {"annotations": {STAMP: limit}}})
@@ -454,9 +454,9 @@ def test_volumes_that_pods_elsewhere_may_wait_for_come_off_first() -> None:
         found = [item for item in claim.status.conditions if item.type == "VolumesDetached"]
         assert [(item.status, item.reason) for item in found] == [("Unknown", "AwaitingVolumeDetachment")]
         text = "Awaiting deletion of bound volumeattachments (a, b)"
-        told = ("Node/node", "Normal", "AwaitingVolumeDetachment", text)
-        assert stage.events("AwaitingVolumeDetachment") == [told]
-        assert stage.told.dedupes["AwaitingVolumeDetachment"] == ("node",)
+        event = ("Node/node", "Normal", "AwaitingVolumeDetachment", text)
+        assert stage.events("AwaitingVolumeDetachment") == [event]
+        assert stage.recorded.dedupes["AwaitingVolumeDetachment"] == ("node",)
         assert not stage.cloud.asked
         for name in "ab":
             stage.server.delete(VolumeAttachment, name)

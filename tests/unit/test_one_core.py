@@ -17,7 +17,7 @@ _COUNTING = (
 
 @pytest.mark.skipif(not _THREADS.exists(), reason="threads are counted in /proc")
 @pytest.mark.parametrize(("asked", "threads"), [(None, 1), ("2", 2)])
-def test_matrices_take_one_thread_if_nobody_asks_for_more(asked: str | None, threads: int) -> None:
+def test_matrices_take_one_thread_unless_more_are_asked_for(asked: str | None, threads: int) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     environment |= {} if asked is None else {"OPENBLAS_NUM_THREADS": asked}
     counting = [sys.executable, "-c", _COUNTING.format(str(_THREADS))]

@@ -29,7 +29,7 @@ class Wall:
         recorder = Recorder(MemoryServer(clock).client(), clock)
         self.panics = Panics(self.log, self.metrics, recorder, strict=strict)
 
-    def told(self) -> list[tuple[object, object]]:
+    def logged(self) -> list[tuple[object, object]]:
         return [(one["controller"], one["key"]) for one in self.log.records]
 
     def counted(self, controller: str) -> float | None:
@@ -48,13 +48,13 @@ def test_strict_raises_and_says_nothing() -> None:
         wall = Wall(clock, strict=True)
         with pytest.raises(ValueError, match="bad"), wall.panics.alone("pods", "a"):
             raise ValueError("bad")
-        assert wall.told() == [] and wall.counted("pods") is None
+        assert wall.logged() == [] and wall.counted("pods") is None
 
     on(test)
 
 
 @pytest.mark.parametrize(
-    ("turns", "told"),
+    ("turns", "expected"),
     [
         ([("x", "a", ValueError), ("x", "a", ValueError)], [("x", "a")]),
         ([("x", "a", ValueError), ("x", "b", ValueError)], [("x", "a"), ("x", "b")]),
@@ -63,15 +63,15 @@ def test_strict_raises_and_says_nothing() -> None:
     ],
     ids=["the same", "another object", "another controller", "another error"],
 )
-def test_told_once_and_counted_each_time(
-    turns: list[tuple[str, str, type[Exception]]], told: list[tuple[str, str]]
+def test_logged_once_and_counted_each_time(
+    turns: list[tuple[str, str, type[Exception]]], expected: list[tuple[str, str]]
 ) -> None:
     def test(clock: VirtualClock) -> None:
         wall = Wall(clock)
         for controller, key, kind in turns:
             with wall.panics.alone(controller, key, NODE):
                 raise kind("bad")
-        assert wall.told() == told
+        assert wall.logged() == expected
         assert wall.log.records[0]["object"] == "Node a"
         assert sum(wall.counted(name) or 0 for name in ("x", "y")) == 2
 
@@ -84,7 +84,7 @@ def test_foreseen_errors_pass(error: Exception) -> None:
         wall = Wall(clock)
         with pytest.raises(type(error)), wall.panics.alone("pods", "a"):
             raise error
-        assert wall.told() == []
+        assert wall.logged() == []
 
     on(test)
 
@@ -103,7 +103,7 @@ def test_a_loop_begins_anew_ever_more_slowly() -> None:
         await wall.panics.keep("loop", clock, run)
         pauses = [(after - before) // SECOND for before, after in pairwise(began)]
         assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 601, 2]
-        assert wall.counted("loop") == 13 and wall.told() == [("loop", "")]
+        assert wall.counted("loop") == 13 and wall.logged() == [("loop", "")]
 
     run_virtual(main)
 

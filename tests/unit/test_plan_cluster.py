@@ -267,9 +267,9 @@ def test_conditions_for_pipelines(condition: str, code: int, tmp_path: Path, cap
     path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [POOL, CLASS, pod("late")]}))
     ask = ["plan", "-f", str(path), "--region", REGION, "--fail-on", condition]
     assert run(ask) == code
-    told = capsys.readouterr().err
-    assert ("is more than $0.001/h" in told) == (code == FAILED)
-    assert ("is no condition" in told) == (code == BAD_INPUT)
+    printed = capsys.readouterr().err
+    assert ("is more than $0.001/h" in printed) == (code == FAILED)
+    assert ("is no condition" in printed) == (code == BAD_INPUT)
 
 
 def test_pods_that_are_left_over_fail_a_pipeline(tmp_path: Path, capsys: _Text) -> None:

@@ -191,7 +191,7 @@ def test_keys_of_the_types_are_well_known(
     assert {claim["instanceType"] for claim in found["nodeClaims"]} == {"large"}
 
 
-def test_a_pod_too_large_is_told_not_an_error(
+def test_a_pod_too_large_is_reported_and_no_error(
     tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = PODS.replace("1500m", '"10000"').replace("replicas: 3", "replicas: 1")
@@ -360,7 +360,7 @@ def without_prices_of(*names: str) -> LiveRegion:
 
 
 @pytest.mark.parametrize(
-    ("types", "told"),
+    ("types", "message"),
     [
         ("m5.large", ""),
         ("m5.large, m8i.large", "of 1 type that the NodePools allow, so it is not bought: m8i.large\n"),
@@ -371,9 +371,9 @@ def without_prices_of(*names: str) -> LiveRegion:
         ),
     ],
 )
-def test_types_that_nobody_knows_a_price_of_are_named(
+def test_types_without_a_known_price_are_named(
     types: str,
-    told: str,
+    message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
@@ -387,9 +387,9 @@ def test_types_that_nobody_knows_a_price_of_are_named(
     assert run(["plan", "-f", manifests, "--region", "us-east-1", "-o", "json"]) == 0
     out, err = capsys.readouterr()
     json.loads(out)  # nothing of it stands between the answer's lines
-    assert told in err
-    assert bool(err) == bool(told)
-    assert ("`dovetail catalog refresh --region us-east-1`" in err) == bool(told)
+    assert message in err
+    assert bool(err) == bool(message)
+    assert ("`dovetail catalog refresh --region us-east-1`" in err) == bool(message)
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ spec:
         ("windows2025", ["dedicated"], ["runs Windows", "asks for dedicated tenancy"]),
     ],
 )
-def test_what_the_prices_do_not_hold_is_told(
+def test_what_the_prices_do_not_hold_is_reported(
     family: str, tenancy: list[str], said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = "karpenter.k8s.aws/instance-tenancy"
@@ -474,7 +474,7 @@ def test_what_the_prices_do_not_hold_is_told(
     assert all(text in line for text, line in zip(said, notes, strict=True))
 
 
-def test_a_trace_tells_what_each_phase_did(
+def test_a_trace_shows_what_each_phase_did(
     tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "trace.jsonl"

@@ -87,7 +87,7 @@ def raised(error: Exception) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "text"),
     [
         (ValueError("one\ntwo"), "ValueError: one"),
         (ValueError("x" * 5_000), f"ValueError: {'x' * 200}"),
@@ -100,8 +100,8 @@ def raised(error: Exception) -> Exception:
         ),
     ],
 )
-def test_an_exception_is_told_shortly_and_its_stack_without_data(error: Exception, told: str) -> None:
+def test_an_exception_is_shown_shortly_and_its_stack_without_data(error: Exception, text: str) -> None:
     fault = fault_of(raised(error))
-    line = fault.message.removeprefix(told)
+    line = fault.message.removeprefix(text)
     assert line.startswith(" (raised, test_planning_memory.py:") and line.endswith(")")
     assert "xx" not in fault.stack and "raise error" in fault.stack

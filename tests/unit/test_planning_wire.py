@@ -24,7 +24,7 @@ def problems() -> list[Problem]:
     return [next(read_scenarios(FOLDER / f"{name}.jsonl.gz")).problem for name in features(FOLDER)]
 
 
-def heard(hearing: wire.Hearing, parts: Iterable[bytes]) -> Problem:
+def received(hearing: wire.Hearing, parts: Iterable[bytes]) -> Problem:
     *first, last = [hearing.take(wire.unpack(part)) for part in parts]
     assert first == [None] * len(first)
     assert last is not None
@@ -34,7 +34,7 @@ def heard(hearing: wire.Hearing, parts: Iterable[bytes]) -> Problem:
 def test_problems_arrive_as_they_were() -> None:
     asking, hearing = wire.Asking(), wire.Hearing()
     for problem in problems():
-        assert heard(hearing, asking.parts(problem, 1, 2)) == problem
+        assert received(hearing, asking.parts(problem, 1, 2)) == problem
 
 
 def test_types_travel_once_and_are_forgotten_when_unused() -> None:
@@ -43,7 +43,7 @@ def test_types_travel_once_and_are_forgotten_when_unused() -> None:
 
     def kinds(problem: Problem) -> list[str]:
         parts = list(asking.parts(problem, 1, 2))
-        assert heard(hearing, parts) == problem
+        assert received(hearing, parts) == problem
         return [type(wire.unpack(part)).__name__ for part in parts]
 
     assert "NewTypes" in kinds(one)
@@ -67,7 +67,7 @@ def test_nodes_of_what_ifs_travel_once() -> None:
     def sent(nodes: tuple[ExistingNode, ...]) -> list[str]:
         problem = replace(whole, nodes=nodes)
         parts = list(asking.parts(problem, 1, 2))
-        assert heard(hearing, parts) == problem
+        assert received(hearing, parts) == problem
         batches = [part for part in map(wire.unpack, parts) if isinstance(part, wire.SomeNodes)]
         return [node.name for batch in batches for node in batch.nodes]
 

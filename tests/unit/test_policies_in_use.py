@@ -104,7 +104,7 @@ def test_a_launch_is_allowed() -> None:
     assert allowed(Asked("iam:PassRole", PLACES["node_role_arn"]))
 
 
-def test_a_launch_for_somebody_else_is_not() -> None:
+def test_a_launch_for_another_cluster_is_not() -> None:
     other = cluster_tags("other", "general", "default", {})
     for call in ("CreateFleet", "RunInstances"):
         assert not allowed(Asked(f"ec2:{call}", ec2("instance")))

@@ -223,12 +223,12 @@ def test_what_the_hash_of_a_class_covers(spec: dict[str, Any], drifts: bool) -> 
 
 def test_two_failures_of_four_make_a_pool_unhealthy() -> None:
     health = RegistrationHealth()
-    told = []
+    verdicts = []
     for registered in (False, False, True, True, True, False):
         health.record("u", registered=registered)
-        told.append(health.healthy("u"))
+        verdicts.append(health.healthy("u"))
     # A single failure proves nothing, neither at first nor after successes.
-    assert told == [None, False, False, False, True, None]
+    assert verdicts == [None, False, False, False, True, None]
     health.reset("u")
     assert health.healthy("u") is None
 

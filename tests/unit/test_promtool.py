@@ -54,9 +54,9 @@ def promtool(*arguments: str, given: str) -> str:
 @needs_promtool
 def test_every_metric() -> None:
     metrics = PrometheusMetrics()
-    told = declared()
-    assert len(told) > 40
-    for metric in told.values():
+    families = declared()
+    assert len(families) > 40
+    for metric in families.values():
         labels = dict.fromkeys(metric.labels, "x")
         if metric.kind == "counter":
             metrics.add(metric, 1, **labels)
@@ -103,7 +103,7 @@ def test_alerts_and_dashboards_are_about_metrics_that_there_are() -> None:
     assert [expression for expression in expressions if not named(expression)] == []
 
 
-def test_what_dashboards_tell_apart_are_labels_of_their_metrics() -> None:
+def test_what_dashboards_split_by_are_labels_of_their_metrics() -> None:
     known = declared()
     for query, legend in queries():
         labels = {"le", *known[named(query)[0]].labels}
@@ -114,9 +114,9 @@ def test_what_dashboards_tell_apart_are_labels_of_their_metrics() -> None:
 
 def test_every_alert_of_the_chart_is_in_the_guide() -> None:
     text = (ROOT / "docs" / "guides" / "operate.md").read_text(encoding="utf-8")
-    told = re.findall(r"alert: (\w+)", charts_rules())
-    assert len(told) == len(set(told)) > 15
-    assert [name for name in told if f"`{name}`" not in text] == []
+    alerts = re.findall(r"alert: (\w+)", charts_rules())
+    assert len(alerts) == len(set(alerts)) > 15
+    assert [name for name in alerts if f"`{name}`" not in text] == []
 
 
 def queries() -> list[tuple[str, str]]:

@@ -117,7 +117,7 @@ def most_worth(asked: Scope, proof: Proof, capacity: np.ndarray, allowed: np.nda
 
 @given(scopes(), st.lists(st.integers(0, 10), min_size=3, max_size=3))
 @settings(max_examples=150, deadline=None)
-def test_anybody_can_check_a_proof(asked: Scope, some: list[int]) -> None:
+def test_a_proof_can_be_checked_by_itself(asked: Scope, some: list[int]) -> None:
     proof = proof_of(asked, [value * 1e8 for value in some[: len(asked.pods)]])
     for column, price in enumerate(asked.price.tolist()):
         assert most_worth(asked, proof, asked.capacity[column], asked.feasible[:, column]) <= price

@@ -154,15 +154,15 @@ def test_planned_and_explained(project: str, tmp_path: Path, capsys: pytest.Capt
     file.write_text(yaml.safe_dump_all([POOL, CLASS, *objects]))
     given = ["-f", str(file), "--region", "us-east-1", "--work", "1000"]
     assert run(["plan", *given, "-o", "json"]) == 0
-    told = capsys.readouterr()
-    answer = json.loads(told.out)
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
     assert answer["pods"] == {
         "pending": pods,
         "onNewNodes": pods,
         "onExistingNodes": 0,
         "unschedulable": 0,
     }
-    said = [json.loads(line)["message"] for line in told.err.splitlines()]
+    said = [json.loads(line)["message"] for line in printed.err.splitlines()]
     assert [line for line in said if line.endswith("ignored") or "counted as" in line] == notes
     pod = answer["nodeClaims"][0]["pods"][0]
     assert run(["explain", "pod", pod, *given]) == 0, capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_limits_of_what_no_type_has_are_counted_only_once_exceeded() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"cpu": "10"}, {"nodes": "2"}, {"memory": "20Gi"}])
-def test_without_time_the_better_pool_is_used_and_nobody_left_out(limits: Document) -> None:
+def test_without_time_the_better_pool_is_used_and_no_pod_left_out(limits: Document) -> None:
     problem = _problem(limits)
     plan = solve(problem, Budget(), stop=lambda: 1.0)
     assert not plan.unschedulable

@@ -75,8 +75,8 @@ def test_a_pool_of_every_generation_is_read_as_v1(tmp_path: Path) -> None:
     keys = [item.key.partition("/")[2] for item in pool.spec.template.spec.requirements]
     assert keys == ["instance-family", "os", "arch", "capacity-type"]
     assert node_class.spec.kubelet == {"maxPods": 20}
-    told = [note.removeprefix(str(tmp_path)).partition(" of ")[0] for note in reading.notes]
-    assert told == ["/0.yaml:1: Provisioner team", "/1.yaml:1: AWSNodeTemplate nodes"]
+    notes = [note.removeprefix(str(tmp_path)).partition(" of ")[0] for note in reading.notes]
+    assert notes == ["/0.yaml:1: Provisioner team", "/1.yaml:1: AWSNodeTemplate nodes"]
 
 
 def test_a_workload_is_read_by_todays_names(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_field_that_moved_has_its_old_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "message"),
     [
         (
             PROVISIONER.replace("ttlSecondsAfterEmpty", "ttlSecondsAfterempty"),
@@ -106,10 +106,10 @@ def test_a_field_that_moved_has_its_old_line(tmp_path: Path) -> None:
         (V1_POOL, 9, "unknown field kubelet"),
     ],
 )
-def test_what_its_generation_refuses_is_refused(tmp_path: Path, text: str, line: int, told: str) -> None:
+def test_what_its_generation_refuses_is_refused(tmp_path: Path, text: str, line: int, message: str) -> None:
     with pytest.raises(InputError) as refused:
         _read(tmp_path, text)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.line == line
 
 

@@ -25,19 +25,19 @@ class Guarded(MemoryClient):
         return await super().list(*arguments, **more)
 
 
-def test_reasons_are_told_once_and_anew_after_it_went_well() -> None:
+def test_reasons_are_reported_once_and_anew_after_it_went_well() -> None:
     async def main(clock: VirtualClock) -> None:
-        client, told = Guarded(MemoryServer(clock), ""), []
-        informer = Informer(client, Pod, lambda *_: None, on_refused=told.append)
+        client, reasons = Guarded(MemoryServer(clock), ""), []
+        informer = Informer(client, Pod, lambda *_: None, on_refused=reasons.append)
         client.error = Forbidden("pods is forbidden")
         running = asyncio.ensure_future(informer.run())
         await clock.sleep(MINUTE)
-        assert told == ["pods is forbidden"]
+        assert reasons == ["pods is forbidden"]
         client.error = Unavailable("away for a while")
         await clock.sleep(MINUTE)
         client.error = Unauthorized("the token has expired")
         await clock.sleep(MINUTE)
-        assert told == ["pods is forbidden", "the token has expired"]
+        assert reasons == ["pods is forbidden", "the token has expired"]
         client.error = None
         await clock.sleep(MINUTE)
         assert informer.synced

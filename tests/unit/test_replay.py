@@ -217,10 +217,10 @@ def test_a_history_is_the_load(snapshot: Path, tmp_path: Path, capsys: pytest.Ca
     kept = tmp_path / "kept"
     given = ["--history", str(tmp_path / "q.json"), "--history", str(tmp_path / "audit.log")]
     assert run(["replay", str(snapshot), *given, "--keep", str(kept), "-o", "json"]) == 0
-    told = capsys.readouterr().err
-    assert "series that are not played: up (1)" in told
-    assert "left out: Deployment/shop/unheard-of" in told
-    assert "1 are left out: the audit policy logged them at level Metadata" in told
+    printed = capsys.readouterr().err
+    assert "series that are not played: up (1)" in printed
+    assert "left out: Deployment/shop/unheard-of" in printed
+    assert "1 are left out: the audit policy logged them at level Metadata" in printed
     steps = read_history(kept / "history.jsonl")
     assert [(step.at // SECOND, step.scale and step.replicas) for step in steps] == [
         *((30, 8), (40, None), (60, 1), (200, None))
@@ -280,21 +280,21 @@ def test_what_people_and_autoscalers_scaled_is_in_the_audit_log(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("nothing", "neither a range query nor an event of an audit log"),
         (answer(series("up", [(0, 1)])), "holds no workload that changed"),
         (event(0, "patch", "deployments", "web").replace("2026-", "soon-"), "is no time"),
     ],
 )
-def test_what_is_no_history(text: str, told: str, tmp_path: Path) -> None:
+def test_what_is_no_history(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(text)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_past([tmp_path / "x"])
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("{", "is no step of a history"),
         ('{"at": 1, "scale": "Deployment/web", "replicas": 1}', "is no step of a history"),
@@ -302,15 +302,15 @@ def test_what_is_no_history(text: str, told: str, tmp_path: Path) -> None:
         ('{"at": 1, "create": {"kind": "Thing", "metadata": {"name": "a"}}}', "no kind that is played"),
     ],
 )
-def test_what_is_no_step(line: str, told: str, tmp_path: Path) -> None:
+def test_what_is_no_step(line: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "h.jsonl").write_text(f'{{"at": 0, "delete": "Pod/a/b"}}\n{line}\n')
-    with pytest.raises(InputError, match=told) as refused:
+    with pytest.raises(InputError, match=message) as refused:
         read_history(tmp_path / "h.jsonl")
     assert refused.value.line == 2
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ([], "which cluster?"),
         (["{pool}"], "which region?"),
@@ -322,7 +322,7 @@ def test_what_is_no_step(line: str, told: str, tmp_path: Path) -> None:
 )
 def test_what_cannot_be_replayed(
     given: list[str],
-    told: str,
+    message: str,
     snapshot: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -332,7 +332,7 @@ def test_what_cannot_be_replayed(
         monkeypatch.delenv(name, raising=False)
     arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path) for each in given]
     assert run(["replay", *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_trace_is_load_too(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

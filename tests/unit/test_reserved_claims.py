@@ -21,9 +21,9 @@ INTERRUPTIBLE = labels.AWS + "capacity-reservation-interruptible"
 
 
 def claim(reservation: str = "cr-1", capacity: str = "reserved", **meta: Any) -> NodeClaim:
-    told = {labels.CAPACITY_TYPE: capacity, labels.RESERVATION_ID: reservation}
+    marks = {labels.CAPACITY_TYPE: capacity, labels.RESERVATION_ID: reservation}
     document = {
-        "metadata": {"name": "one", "labels": told, **meta},
+        "metadata": {"name": "one", "labels": marks, **meta},
         "spec": {"nodeClassRef": REFERENCE},
         "status": {"providerID": PLACE},
     }

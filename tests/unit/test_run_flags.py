@@ -174,7 +174,7 @@ def test_what_is_not_valid_on_aws(arguments: list[str], message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_what_the_aws_provider_is_told() -> None:
+def test_what_the_aws_provider_gets() -> None:
     found = aws(
         "--cluster-name=demo",
         "--interruption-queue=q",

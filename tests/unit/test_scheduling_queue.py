@@ -89,7 +89,7 @@ def test_a_change_after_the_back_off_helps_at_once() -> None:
     assert names(queue, MINUTE) == ["b"]
 
 
-def test_nobody_waits_for_ever() -> None:
+def test_no_pod_waits_for_ever() -> None:
     queue = SchedulingQueue()
     queue.add(pod("a"))
     assert names(queue, 0) == ["a"]

@@ -17,13 +17,13 @@ from dovetail.runtime.process.clock import ServerClock, WallClock
 START = 1_772_409_600 * SECOND
 
 
-class Anybody:
+class NoProof:
     async def proof(self, *, renew: bool = False) -> Proof:  # noqa: ARG002 - as the port has it
         return Proof()
 
 
 @pytest.mark.parametrize(
-    ("heard", "told"),
+    ("received", "reported"),
     [
         ([], []),
         ([SECOND, -2 * SECOND, SECOND], []),  # as good as equal
@@ -33,18 +33,18 @@ class Anybody:
         ([HOUR, 2 * HOUR], [HOUR, 2 * HOUR]),
     ],
 )
-def test_a_difference_counts_from_when_it_is_heard(heard: list[int], told: list[int]) -> None:
+def test_a_difference_counts_from_when_it_is_received(received: list[int], reported: list[int]) -> None:
     seen: list[int] = []
     clock = ServerClock(WallClock(lambda: START, lambda: MINUTE), seen.append)
-    for difference in heard:
+    for difference in received:
         clock.set_from(START + difference)
-    assert seen == told
-    assert clock.now() == START + (told[-1] if told else 0)
+    assert seen == reported
+    assert clock.now() == START + (reported[-1] if reported else 0)
     assert clock.monotonic() == MINUTE, "what is measured here is measured by the machine"
 
 
 @pytest.mark.parametrize(
-    ("date", "told"),
+    ("date", "differences"),
     [
         (formatdate(START / SECOND, usegmt=True), [START + SECOND // 2]),
         ("yesterday", []),
@@ -52,7 +52,7 @@ def test_a_difference_counts_from_when_it_is_heard(heard: list[int], told: list[
         ("Mon, 02 Mar 99999 00:00:00 GMT", []),
     ],
 )
-def test_answers_tell_the_servers_time(date: str, told: list[int]) -> None:
+def test_answers_carry_the_servers_time(date: str, differences: list[int]) -> None:
     async def version(_: web.Request) -> web.Response:
         return web.json_response({"gitVersion": "v1.34.0"}, headers={"Date": date})
 
@@ -64,11 +64,11 @@ def test_answers_tell_the_servers_time(date: str, told: list[int]) -> None:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         seen: list[int] = []
         try:
-            access = Access(f"http://127.0.0.1:{runner.addresses[0][1]}", Anybody())
+            access = Access(f"http://127.0.0.1:{runner.addresses[0][1]}", NoProof())
             async with connect(access, on_date=seen.append) as client:
                 assert await check(client.transport) == "v1.34.0"
         finally:
             await runner.cleanup()
-        assert seen == told
+        assert seen == differences
 
     asyncio.run(main())

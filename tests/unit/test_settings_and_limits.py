@@ -45,7 +45,7 @@ def test_the_nomination_window_follows_the_batch(longest: int, window: int) -> N
     assert Settings(batch_max_duration=longest * SECOND).nomination_window == window * SECOND
 
 
-def test_a_plan_takes_as_long_as_a_batch_stays_idle_unless_told_otherwise() -> None:
+def test_a_plan_takes_as_long_as_a_batch_stays_idle_unless_set_otherwise() -> None:
     assert Settings(batch_idle_duration=2 * SECOND).provisioning().deadline == 2 * SECOND
     assert Settings(solve_deadline=3 * SECOND).provisioning().deadline == 3 * SECOND
 
@@ -68,12 +68,12 @@ def test_a_claim_that_went_unseen_is_forgotten() -> None:
     async def main(clock: VirtualClock) -> None:
         server = MemoryServer(clock)
         state = State(server.client(), clock)
-        told: list[str] = []
+        changes: list[str] = []
 
-        def hear(_: type[Object], change: str, __: Object | None, ___: Object | None) -> None:
-            told.append(change)
+        def note(_: type[Object], change: str, __: Object | None, ___: Object | None) -> None:
+            changes.append(change)
 
-        state.subscribe(hear)
+        state.subscribe(note)
         document = {"metadata": {"name": "general-a"}, "spec": {"nodeClassRef": REF}}
         state.expect(decode(document, NodeClaim))
         assert not state.synced()
@@ -84,6 +84,6 @@ def test_a_claim_that_went_unseen_is_forgotten() -> None:
         state.check()
         assert state.get(NodeClaim, "general-a") is None
         assert state.synced()
-        assert told == ["ADDED", "DELETED"]
+        assert changes == ["ADDED", "DELETED"]
 
     run_virtual(main)

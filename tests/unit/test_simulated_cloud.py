@@ -136,11 +136,11 @@ def test_it_is_a_provider() -> None:
     play(scenario)
 
 
-def test_a_launch_takes_time_is_billed_and_tells_its_hooks() -> None:
-    log, told = Log(), []
+def test_a_launch_takes_time_is_billed_and_calls_its_hooks() -> None:
+    log, calls = Log(), []
 
     async def scenario(cloud: SimulatedCloud, clock: VirtualClock) -> Instance:
-        cloud.on_started(lambda instance, owner: told.append((instance.provider_id, owner.metadata.name)))
+        cloud.on_started(lambda instance, owner: calls.append((instance.provider_id, owner.metadata.name)))
         instance = await cloud.create(claim(capacity_type=["on-demand"]), node_class())
         assert SECOND < clock.now() < 5 * SECOND
         assert instance.created == clock.now()
@@ -156,7 +156,7 @@ def test_a_launch_takes_time_is_billed_and_tells_its_hooks() -> None:
     assert made.labels[labels.ZONE] == made.zone
     assert made.labels[labels.REGION] == REGION
     assert made.image_id.startswith("ami-")
-    assert told == [(made.provider_id, "one")]
+    assert calls == [(made.provider_id, "one")]
     assert log.records == [
         (
             "instance.started",
@@ -202,10 +202,10 @@ def test_on_real_types_a_launch_fits_and_carries_their_labels() -> None:
 
 
 def test_termination_takes_time_until_the_instance_is_not_found() -> None:
-    log, told = Log(), []
+    log, calls = Log(), []
 
     async def scenario(cloud: SimulatedCloud, clock: VirtualClock) -> None:
-        cloud.on_terminated(lambda instance: told.append((instance.provider_id, clock.now())))
+        cloud.on_terminated(lambda instance: calls.append((instance.provider_id, clock.now())))
         instance = await cloud.create(claim(), node_class())
         asked = clock.now()
         tries = 0
@@ -220,7 +220,7 @@ def test_termination_takes_time_until_the_instance_is_not_found() -> None:
         assert await cloud.list() == []
         with pytest.raises(InstanceNotFound):
             await cloud.get(instance.provider_id)
-        ((identifier, gone),) = told
+        ((identifier, gone),) = calls
         assert identifier == instance.provider_id
         assert 20 * SECOND < gone - asked < 90 * SECOND
 

@@ -131,7 +131,7 @@ def text(renderable: object) -> str:
     return capture.get()
 
 
-def test_the_table_tells_it_all() -> None:
+def test_the_table_shows_it_all() -> None:
     shown = text(summary_table(summarize(LOG, RUN)))
     for expected in (
         "4 created, 2 bound, 1 still without a node",

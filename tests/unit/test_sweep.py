@@ -142,7 +142,7 @@ def test_a_sweep_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["--vary", "settings.podMoves=1,2"], "unknown field 'podMoves'"),
         (["--vary", "seed=1..5"], "--samples"),
@@ -152,8 +152,8 @@ def test_a_sweep_goes_on_where_it_was(
     ],
 )
 def test_what_cannot_be_swept(
-    given: list[str], told: str, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    given: list[str], message: str, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["sweep", str(small), "--dataset", str(tmp_path / "runs"), *given]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("runs/*.parquet"))

@@ -48,10 +48,10 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
     """A scheduler and two workers: its address, and the workers."""
     pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"
-    told = ["--scheduler-file", str(file), "--no-dashboard"]
+    options = ["--scheduler-file", str(file), "--no-dashboard"]
 
     def start(what: str, *flags: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *told, *flags]
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *flags]
         return subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
 
     scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")

@@ -19,7 +19,7 @@ from dovetail.testing.scenarios import to_problem
 
 @pytest.mark.parametrize("rule", ["on the host of another app", "in the zone of another app"])
 @pytest.mark.parametrize("gone", [True, False])
-def test_nobody_stays_without_the_pod_that_it_has_to_be_near(rule: str, gone: bool) -> None:
+def test_no_pod_stays_without_the_pod_that_it_has_to_be_near(rule: str, gone: bool) -> None:
     near = rules("db", "web")[rule]
     pods = [pod("web", "web", (1000, 512), {}), pod("db", "db", (500, 512), near)]
     instance = Instance(

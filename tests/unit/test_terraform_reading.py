@@ -88,6 +88,6 @@ def test_releases_of_other_charts_are_left_alone() -> None:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.text(alphabet='{}[]=,"\\$#/*\n abk1.', max_size=60))
 def test_odd_text_is_no_fault(body: str) -> None:
-    told: list[InputError] = []
-    for _, located in read_terraform(f"{HEAD}{{{body}", "main.tf", told.append):
+    faults: list[InputError] = []
+    for _, located in read_terraform(f"{HEAD}{{{body}", "main.tf", faults.append):
         assert located.source == "main.tf"

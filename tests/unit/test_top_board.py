@@ -335,13 +335,13 @@ def test_why_a_pod_waits(waiting: Pod, reason: str) -> None:
 
 def test_the_last_event_says_why_a_pod_waits() -> None:
     about = {"kind": "Pod", "namespace": "a", "name": "p"}
-    told = {
+    event = {
         "involvedObject": about,
         "reason": "FailedScheduling",
         "message": "no pool",
         "lastTimestamp": CREATED,
     }
-    board = board_of(pod("p"), decode({"metadata": {"name": "e", "namespace": "a"}, **told}, Event))
+    board = board_of(pod("p"), decode({"metadata": {"name": "e", "namespace": "a"}, **event}, Event))
     assert beyond.why(board, board.pods["a/p"]) == "FailedScheduling: no pool"
 
 
@@ -401,7 +401,7 @@ def test_what_comes_next() -> None:
     ]
 
 
-def test_the_gap_is_told_once_it_is_proven() -> None:
+def test_the_gap_is_shown_once_it_is_proven() -> None:
     board = Board()
     assert beyond.gap(board) == "least: not known"
     exposition = "# HELP x\ndovetail_cluster_cost_dollars_per_hour 2.0\n"

@@ -108,7 +108,7 @@ async def served(context: ssl.SSLContext, *, port: int = 0, token: str = "") -> 
 
 
 @asynccontextmanager
-async def proxied(told: list[str]) -> AsyncIterator[int]:
+async def proxied(connects: list[str]) -> AsyncIterator[int]:
     """A proxy that connects its clients to where they want, and notes where that is."""
 
     async def copied(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
@@ -121,7 +121,7 @@ async def proxied(told: list[str]) -> AsyncIterator[int]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         target = head.split()[1]
-        told.append(head.split()[0] + " " + target)
+        connects.append(head.split()[0] + " " + target)
         host, _, port = target.rpartition(":")
         there, back = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -180,8 +180,8 @@ def test_which_authority_is_believed(
 @pytest.mark.parametrize("through_proxy", [False, True])
 def test_the_name_that_the_certificate_must_have(tmp_path: Path, through_proxy: bool) -> None:
     async def main() -> None:
-        told: list[str] = []
-        async with served(CLUSTER.server(tmp_path, "kubernetes")) as port, proxied(told) as proxy:
+        connects: list[str] = []
+        async with served(CLUSTER.server(tmp_path, "kubernetes")) as port, proxied(connects) as proxy:
             plain = access(port, authority=CLUSTER.pem, proxy=f"http://127.0.0.1:{proxy}")
             plain = plain if through_proxy else replace(plain, proxy="")
             assert await asked(replace(plain, server_name="kubernetes")) == "v1.34.0"
@@ -190,7 +190,7 @@ def test_the_name_that_the_certificate_must_have(tmp_path: Path, through_proxy: 
                     await asked(replace(plain, server_name=wrong))
             with pytest.raises(Unavailable, match=REFUSED):
                 await asked(replace(plain, server_name="kubernetes", authority=OTHER.pem))
-            assert set(told) == ({f"CONNECT 127.0.0.1:{port}"} if through_proxy else set())
+            assert set(connects) == ({f"CONNECT 127.0.0.1:{port}"} if through_proxy else set())
 
     asyncio.run(main())
 
@@ -217,7 +217,7 @@ def test_insecure_together_with_an_authority_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "# later\n", "-----BEGIN PRIVATE KEY-----\n"])
-def test_an_authority_without_a_certificate_is_no_reason_to_believe_everybody(
+def test_an_authority_without_a_certificate_is_no_reason_to_believe_any_server(
     tmp_path: Path, content: str
 ) -> None:
     (tmp_path / "ca.pem").write_text(content)

@@ -38,7 +38,7 @@ def test_a_load_of_twins_asks_for_the_same_and_keeps_to_the_rules(seed: int) -> 
         assert not any(conflict[kind[one], kind[other]] for other in held.tolist() if other != one)
 
 
-def test_without_equal_requests_nobody_stands_in() -> None:
+def test_without_equal_requests_no_class_stands_in() -> None:
     kind, everywhere = np.zeros(2, dtype=np.int64), np.ones((2, 1), dtype=np.bool_)
     apart = np.zeros((1, 1), dtype=np.bool_)
     assert not SubstitutableClasses(np.array([[1], [2]]), kind, everywhere, apart).any

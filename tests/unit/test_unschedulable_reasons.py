@@ -45,18 +45,20 @@ def reason(requests: dict[str, str], **spec: Any) -> str:
 
 
 def test_too_large_names_what_was_asked_in_the_units_of_the_field() -> None:
-    told = reason({"cpu": "300", "memory": "1Gi"})
-    assert told.startswith("no instance type has enough resources, requirements=")
-    assert told.endswith('resources={"cpu":"300","memory":"1Gi","pods":"1"}')
+    message = reason({"cpu": "300", "memory": "1Gi"})
+    assert message.startswith("no instance type has enough resources, requirements=")
+    assert message.endswith('resources={"cpu":"300","memory":"1Gi","pods":"1"}')
 
 
 def test_a_million_cpus_are_taken_for_a_typo() -> None:
-    told = reason({"cpu": "1M"})
-    assert told.startswith("no instance type has enough resources (CPU request >= 1 Million, m vs M typo?),")
+    message = reason({"cpu": "1M"})
+    assert message.startswith(
+        "no instance type has enough resources (CPU request >= 1 Million, m vs M typo?),"
+    )
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         (
             {"nodeSelector": {"team": "a"}},
@@ -68,5 +70,5 @@ def test_a_million_cpus_are_taken_for_a_typo() -> None:
         ),
     ],
 )
-def test_labels_that_no_node_would_have(spec: dict[str, Any], told: str) -> None:
-    assert reason({"cpu": "1"}, **spec).startswith(told)
+def test_labels_that_no_node_would_have(spec: dict[str, Any], message: str) -> None:
+    assert reason({"cpu": "1"}, **spec).startswith(message)

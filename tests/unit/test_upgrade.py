@@ -182,7 +182,7 @@ def test_two_kubelets_without_a_plain_pool_take_one_copy() -> None:
     assert len(made) == 4
 
 
-def test_a_kubelet_without_its_class_is_told_and_kept() -> None:
+def test_a_kubelet_without_its_class_is_reported_and_kept() -> None:
     (made,) = upgrade([_pool(kubelet={"maxPods": 20})])
     assert [shown(trouble.path) for trouble in made.troubles] == ["spec.template.spec.kubelet"]
     assert made.document["metadata"]["annotations"][beta_to_v1.KUBELET] == '{"maxPods":20}'
@@ -207,7 +207,7 @@ def test_a_kubelet_without_its_class_is_told_and_kept() -> None:
         ),
     ],
 )
-def test_what_needs_a_person_is_left_and_told(document: Document, path: str) -> None:
+def test_what_needs_a_person_is_left_and_reported(document: Document, path: str) -> None:
     (made,) = upgrade([document])
     assert made.document == document
     assert [(shown(trouble.path), trouble.whole) for trouble in made.troubles] == [(path, True)]
@@ -286,7 +286,7 @@ def test_workloads_name_what_nodes_are_labelled_today() -> None:
         ]
 
 
-def test_a_label_that_is_gone_is_told() -> None:
+def test_a_label_that_is_gone_is_reported() -> None:
     (made,) = upgrade([_pod(nodeSelector={"karpenter.k8s.aws/instance-pods": "29"})])
     assert [shown(trouble.path) for trouble in made.troubles] == [
         "spec.nodeSelector.karpenter.k8s.aws/instance-pods"
@@ -299,7 +299,7 @@ def test_other_objects_are_left_as_they_are() -> None:
     assert (made.document, made.changes(), made.troubles) == (document, (), [])
 
 
-def test_down_tells_what_is_lost() -> None:
+def test_down_reports_what_is_lost() -> None:
     pool = upgrade([_pool()])[0].document
     pool["spec"]["disruption"] = {
         "consolidateAfter": "0s",
@@ -318,18 +318,18 @@ def test_down_tells_what_is_lost() -> None:
 def test_every_change_leads_from_the_file_to_the_object() -> None:
     document = _provisioner(ttlSecondsAfterEmpty=30, limits={"resources": {"cpu": 1000}}, weight=5)
     (made,) = upgrade([document])
-    told = {
+    changed = {
         (shown(change.old) if change.old else "", shown(change.new) if change.new else ""): (
             change.was,
             change.now,
         )
         for change in made.changes()
     }
-    assert told["apiVersion", "apiVersion"] == ("karpenter.sh/v1alpha5", "karpenter.sh/v1")
-    assert told["spec.ttlSecondsAfterEmpty", "spec.disruption.consolidateAfter"] == (30, "30s")
-    assert told["spec.limits.resources", "spec.limits"] == ({"cpu": 1000}, {"cpu": 1000})
-    assert told["spec.providerRef", "spec.template.spec.nodeClassRef"][0] == {"name": "default"}
-    assert told["", "spec.template.spec.expireAfter"] == (ABSENT, "Never")
+    assert changed["apiVersion", "apiVersion"] == ("karpenter.sh/v1alpha5", "karpenter.sh/v1")
+    assert changed["spec.ttlSecondsAfterEmpty", "spec.disruption.consolidateAfter"] == (30, "30s")
+    assert changed["spec.limits.resources", "spec.limits"] == ({"cpu": 1000}, {"cpu": 1000})
+    assert changed["spec.providerRef", "spec.template.spec.nodeClassRef"][0] == {"name": "default"}
+    assert changed["", "spec.template.spec.expireAfter"] == (ABSENT, "Never")
     assert all(change.why for change in made.changes())
 
 

@@ -131,9 +131,9 @@ CASES = {
 def test_what_is_left_and_what_is_next(name: str) -> None:
     documents, wanted, following = CASES[name]
     found = assess(documents)
-    told = [item.what for item in found.leftovers]
-    assert len(told) == len(wanted)
-    assert all(what.startswith(begin) for what, begin in zip(told, wanted, strict=True))
+    left = [item.what for item in found.leftovers]
+    assert len(left) == len(wanted)
+    assert all(what.startswith(begin) for what, begin in zip(left, wanted, strict=True))
     assert [step.number for step in found.steps if step.state is State.NEXT] == (
         [following] if following < 7 else []
     )

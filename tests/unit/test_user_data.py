@@ -179,16 +179,18 @@ def test_settings_that_the_image_knows_are_kept(own: str, kept: dict[str, Any]) 
 def test_an_authority_that_is_not_base64_is_refused(bundle: str, byte: int) -> None:
     words = f"generating NodeConfig, decoding CABundle, illegal base64 data at input byte {byte}"
     with pytest.raises(InputError, match=words):
-        told("al2023@latest", ca_bundle=bundle)
-    assert bundle in told("bottlerocket@latest", ca_bundle=bundle)  # the image looks at it itself
+        user_data_of("al2023@latest", ca_bundle=bundle)
+    assert bundle in user_data_of("bottlerocket@latest", ca_bundle=bundle)  # the image looks at it itself
 
 
 @pytest.mark.parametrize("bundle", [None, ""])
 def test_no_authority(bundle: str | None) -> None:
-    assert "certificateAuthority" not in told("al2023@latest", ca_bundle=bundle)
+    assert "certificateAuthority" not in user_data_of("al2023@latest", ca_bundle=bundle)
     flag = " --b64-cluster-ca ''" if bundle == "" else " "
-    assert f"--apiserver-endpoint 'https://demo'{flag} \\\n--dns" in told("al2@latest", ca_bundle=bundle)
-    settings = tomllib.loads(told("bottlerocket@latest", ca_bundle=bundle))["settings"]["kubernetes"]
+    assert f"--apiserver-endpoint 'https://demo'{flag} \\\n--dns" in user_data_of(
+        "al2@latest", ca_bundle=bundle
+    )
+    settings = tomllib.loads(user_data_of("bottlerocket@latest", ca_bundle=bundle))["settings"]["kubernetes"]
     assert settings.get("cluster-certificate") == bundle
 
 
@@ -208,11 +210,11 @@ def test_no_authority(bundle: str | None) -> None:
 )
 def test_archives_that_al2023_refuses(text: str, words: str) -> None:
     with pytest.raises(InputError) as raised:
-        told("al2023@latest", text)
+        user_data_of("al2023@latest", text)
     assert raised.value.message == f"parsing custom UserData, {words}"
 
 
-def told(alias: str, text: str = "", *, spec: Any = None, image: str = "", **more: Any) -> str:
+def user_data_of(alias: str, text: str = "", *, spec: Any = None, image: str = "", **more: Any) -> str:
     """What an m5d.large is told whose node class and cluster are as these say; `kubelet` is the class's."""
     written = {
         "amiSelectorTerms": [{"alias": alias}] if alias else [{"id": "ami-1"}],
@@ -266,7 +268,7 @@ UNREGISTERED = '--register-with-taints="karpenter.sh/unregistered:NoExecute"'
 def test_what_the_script_of_al2_is_called_with(
     changes: dict[str, Any], there: list[str], missing: list[str]
 ) -> None:
-    text = told("al2@latest", **changes)
+    text = user_data_of("al2@latest", **changes)
     assert UNREGISTERED in text and MARKS in text
     assert all(words in text for words in there)
     assert not any(words in text for words in missing)
@@ -283,23 +285,23 @@ def test_labels_that_no_kubelet_may_set_are_left_to_registration() -> None:
         "mykubernetes.io/x": "1",
     }
     for alias in ("al2@latest", "al2023@latest", "bottlerocket@latest"):
-        text = told(alias, labels=labels)
+        text = user_data_of(alias, labels=labels)
         assert "mykubernetes.io/x" in text and "restriction" not in text and "k8s.io/x" not in text
         assert "karpenter.sh/do-not-sync-taints" in text and "karpenter.sh/capacity-type" in text
 
 
 def test_images_of_ones_own_get_what_is_written_and_nothing_else() -> None:
-    assert told("", "mine\n", spec={"amiFamily": "Custom"}) == "mine\n"
+    assert user_data_of("", "mine\n", spec={"amiFamily": "Custom"}) == "mine\n"
 
 
 @pytest.mark.parametrize(("ca", "there"), [("Y2E=", True), (None, False)])
-def test_windows_is_told_the_certificate_if_it_is_known(ca: str | None, there: bool) -> None:
-    text = told("windows2022@latest", "Write-Host 1", ca_bundle=ca)
+def test_windows_gets_the_certificate_if_it_is_known(ca: str | None, there: bool) -> None:
+    text = user_data_of("windows2022@latest", "Write-Host 1", ca_bundle=ca)
     assert ("-Base64ClusterCA 'Y2E='" in text) is there is ("-Base64ClusterCA" in text)
     lines = text.split("\n")
     assert (lines[0], lines[1], lines[-1]) == ("<powershell>", "Write-Host 1", "</powershell>")
     assert lines[3].endswith("-DNSClusterIP '10.0.0.10'")
-    assert "-DNSClusterIP" not in told("windows2022@latest", dns_ip=None)
+    assert "-DNSClusterIP" not in user_data_of("windows2022@latest", dns_ip=None)
 
 
 def config(text: str) -> dict[str, Any]:
@@ -310,8 +312,10 @@ def config(text: str) -> dict[str, Any]:
     return found
 
 
-def test_what_nodeadm_is_told() -> None:
-    text = told("al2023@latest", spec={"instanceStorePolicy": "RAID0"}, labels={"team": "é" + "x" * 200})
+def test_what_nodeadm_gets() -> None:
+    text = user_data_of(
+        "al2023@latest", spec={"instanceStorePolicy": "RAID0"}, labels={"team": "é" + "x" * 200}
+    )
     spec = config(text)["spec"]
     assert spec["cluster"] == {
         "apiServerEndpoint": "https://demo",
@@ -323,18 +327,20 @@ def test_what_nodeadm_is_told() -> None:
     assert spec["kubelet"]["config"]["clusterDNS"] == ["10.0.0.10"]
     (flag,) = spec["kubelet"]["flags"]
     assert f"team=é{'x' * 200}" in flag and f"team=é{'x' * 200}" in text  # on one line, as it is
-    assert "certificateAuthority" not in config(told("al2023@latest", ca_bundle=None))["spec"]["cluster"]
-    assert config(told("al2023@latest"))["spec"]["instance"] == {"localStorage": {}}
+    assert (
+        "certificateAuthority" not in config(user_data_of("al2023@latest", ca_bundle=None))["spec"]["cluster"]
+    )
+    assert config(user_data_of("al2023@latest"))["spec"]["instance"] == {"localStorage": {}}
     with pytest.raises(InputError, match="resolving cluster CIDR"):
-        told("al2023@latest", cidr=None)
+        user_data_of("al2023@latest", cidr=None)
 
 
 def test_what_a_class_that_says_nothing_gets() -> None:
-    kubelet = config(told("al2023@latest"))["spec"]["kubelet"]["config"]
+    kubelet = config(user_data_of("al2023@latest"))["spec"]["kubelet"]["config"]
     assert kubelet["maxPods"] == 29  # all network interfaces are for pods
-    unknown = config(told("al2023@latest", kubelet={"clusterDNS": []}, dns_ip=None))
+    unknown = config(user_data_of("al2023@latest", kubelet={"clusterDNS": []}, dns_ip=None))
     assert "clusterDNS" not in unknown["spec"]["kubelet"]["config"]
-    reserved = config(told("al2023@latest", kubelet={"kubeReserved": {"cpu": "vcpus * 20"}}))
+    reserved = config(user_data_of("al2023@latest", kubelet={"kubeReserved": {"cpu": "vcpus * 20"}}))
     assert reserved["spec"]["kubelet"]["config"]["kubeReserved"] == {"cpu": "40m"}
 
 
@@ -369,7 +375,7 @@ def test_what_was_written_as_a_node_config(text: str, means: bool) -> None:
 def test_what_one_s_own_text_is_taken_for(text: str, kind: str) -> None:
     if text.startswith("#!"):
         kind = 'text/x-shellscript; charset="us-ascii"'
-    assert f"--//\nContent-Type: {kind}\n\n{text}\n--//\n" in told("al2023@latest", text)
+    assert f"--//\nContent-Type: {kind}\n\n{text}\n--//\n" in user_data_of("al2023@latest", text)
 
 
 MOUNT = "000-mount-instance-storage"
@@ -392,9 +398,9 @@ MOUNT = "000-mount-instance-storage"
         ("", "", False),
     ],
 )
-def test_old_images_of_bottlerocket_are_told_what_to_mount(alias: str, image: str, named: bool) -> None:
+def test_old_images_of_bottlerocket_get_the_folders_to_mount(alias: str, image: str, named: bool) -> None:
     spec = {"amiFamily": "Bottlerocket", "instanceStorePolicy": "RAID0"}
-    document = tomllib.loads(told(alias, spec=spec, image=image))
+    document = tomllib.loads(user_data_of(alias, spec=spec, image=image))
     mount = document["settings"]["bootstrap-commands"][MOUNT]
     init, bind = mount.pop("commands")
     assert init == ["apiclient", "ephemeral-storage", "init"]
@@ -409,7 +415,7 @@ def test_commands_of_ones_own_stand_in_order_with_what_the_image_knows() -> None
         'mode = "once"\ncommands = [["a"]]\n'
         '[settings.bootstrap-commands.b]\nmode = "off"\n[settings.kubernetes.node-labels]\nmine = "x"\n'
     )
-    text = told("bottlerocket@latest", own, ca_bundle=None, dns_ip=None)
+    text = user_data_of("bottlerocket@latest", own, ca_bundle=None, dns_ip=None)
     commands = tomllib.loads(text)["settings"]["bootstrap-commands"]
     assert list(commands) == ["b", "z"]
     assert list(commands["z"].items()) == [("commands", [["a"]]), ("mode", "once"), ("essential", False)]
@@ -428,7 +434,9 @@ HEAD = f'{TYPE}multipart/mixed; boundary="B"\n'
 
 def parts_of(text: str) -> str:
     """What AL2 makes of an archive, without its own part."""
-    return told("al2@latest", text).partition('boundary="//"\n\n')[2].rpartition("--//\nContent-Type")[0]
+    return (
+        user_data_of("al2@latest", text).partition('boundary="//"\n\n')[2].rpartition("--//\nContent-Type")[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -498,6 +506,6 @@ def test_which_parts_an_archive_has(archive: str, parts: str | None) -> None:
 )
 def test_what_is_wrong_with_an_archive(archive: str, line: int | None, complaint: str) -> None:
     with pytest.raises(InputError) as raised:
-        told("al2@latest", archive)
+        user_data_of("al2@latest", archive)
     assert complaint in raised.value.message
     assert (raised.value.line, raised.value.path) == (line, "spec.userData")

@@ -40,12 +40,12 @@ def test_a_node_config_has_the_verdict_of_nodeadm(tmp_path: Path, capsys: pytest
     file.write_text(NODE_CONFIG)
     assert run(["check", "userdata", str(file), "-o", "json"]) == OK
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
-    told = {"level": "info", "msg": "Checking configuration", "source": str(file), "family": "AL2023"}
-    assert first == told
+    line = {"level": "info", "msg": "Checking configuration", "source": str(file), "family": "AL2023"}
+    assert first == line
     assert second == {"level": "info", "msg": "Configuration is valid"}
 
 
-def test_what_is_wrong_is_told_with_line_field_and_what_would_be_valid(
+def test_what_is_wrong_is_reported_with_line_field_and_what_would_be_valid(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "games.yaml"
@@ -94,7 +94,7 @@ def test_no_node_would_come_of_it(family: str, text: str, line: int, words: str)
 
 
 @pytest.mark.parametrize(
-    ("family", "text", "told"),
+    ("family", "text", "warnings"),
     [
         ("AL2023", NODE_CONFIG, ()),
         ("AL2023", "#!/bin/bash\necho: a\n", ("neither apiVersion nor kind",)),
@@ -151,10 +151,10 @@ def test_no_node_would_come_of_it(family: str, text: str, line: int, words: str)
         ("AL2023", "", ()),
     ],
 )
-def test_what_would_have_no_effect(family: str, text: str, told: tuple[str, ...]) -> None:
+def test_what_would_have_no_effect(family: str, text: str, warnings: tuple[str, ...]) -> None:
     found = remarks(text, family)
-    assert len(found) == len(told)
-    for item, words in zip(found, told, strict=True):
+    assert len(found) == len(warnings)
+    for item, words in zip(found, warnings, strict=True):
         assert words in str(item)
         # A script whose lines read as YAML is the one here that no node comes of.
         assert item.fatal == ("neither" in words)

@@ -104,7 +104,7 @@ def test_a_pod_that_is_bound_or_gone_is_forgotten(end: str) -> None:
     played(script)
 
 
-def test_what_is_told_says_how_many_nodes_and_when_it_goes_on() -> None:
+def test_the_event_says_how_many_nodes_and_when_it_goes_on() -> None:
     async def script(vain: Vain, state: Any, clock: VirtualClock) -> None:
         for number in range(3):
             buy(vain, state, f"c-{number}")

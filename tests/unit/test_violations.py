@@ -34,7 +34,7 @@ class Story:
         key = (document["kind"], document["metadata"]["name"])
         old = self.stored.get(key)
         self.stored[key] = deepcopy(document)
-        self._tell("MODIFIED" if old else "ADDED", document, old)
+        self._change("MODIFIED" if old else "ADDED", document, old)
 
     def change(self, kind: str, name: str, edit: Callable[[Document], None]) -> None:
         document = deepcopy(self.stored[kind, name])
@@ -43,9 +43,9 @@ class Story:
 
     def remove(self, kind: str, name: str) -> None:
         old = self.stored.pop((kind, name))
-        self._tell("DELETED", old, old)
+        self._change("DELETED", old, old)
 
-    def _tell(self, verb: ChangeType, document: Document, old: Document | None) -> None:
+    def _change(self, verb: ChangeType, document: Document, old: Document | None) -> None:
         kind = next(kind for kind in KINDS if document["kind"] == kind.KIND)
         self.version += 1
         before = Record(kind, old, self.version - 1) if old is not None else None
@@ -182,11 +182,11 @@ def test_what_the_scheduler_preempts_is_no_eviction() -> None:
     story = cluster()
     story.put(pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"}))
     story.bind("a", "n1")
-    told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-    story.change("Pod", "a", lambda item: item["status"]["conditions"].append(told))
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    story.change("Pod", "a", lambda item: item["status"]["conditions"].append(mark))
     assert story.rules() == []
-    told = {**told, "reason": "EvictionByEvictionAPI"}
-    story.change("Pod", "a", lambda item: item["status"].update(conditions=[told]))
+    mark = {**mark, "reason": "EvictionByEvictionAPI"}
+    story.change("Pod", "a", lambda item: item["status"].update(conditions=[mark]))
     assert story.rules() == ["do-not-disrupt", "drain without taint"]
 
 

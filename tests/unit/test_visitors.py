@@ -29,7 +29,7 @@ def test_a_larger_node_of_the_second_pool_spares_one_of_the_first() -> None:
     assert plan.cost.hourly == pytest.approx(plan.cost.lower_bound)
 
 
-def test_nothing_is_bought_in_the_second_pool_where_nobody_needs_it() -> None:
+def test_nothing_is_bought_in_the_second_pool_where_no_pod_needs_it() -> None:
     problem = to_problem(scenario(sized("free", 9, (900, 1024), TOLERATES), POOLS, instance_types()))
     plan = solve(problem, Budget(work=200_000))
     assert verify(problem, plan) == ()

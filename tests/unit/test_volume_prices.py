@@ -97,7 +97,7 @@ def test_every_region_has_a_price() -> None:
         assert volume_price(region) >= cheapest
 
 
-def test_a_size_that_cannot_be_read_is_told() -> None:
+def test_a_size_that_cannot_be_read_is_reported() -> None:
     with pytest.raises(InputError) as caught:
         volume_price("us-east-1", node_class(root("/dev/sdb", volumeSize="much")))
     assert caught.value.path == "spec.blockDeviceMappings[0].ebs.volumeSize"

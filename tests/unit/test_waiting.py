@@ -209,7 +209,7 @@ def test_parts(why: str, records: list[Record], expected: dict[str, float]) -> N
     assert sum(wait.parts.values()) == wait.total
 
 
-def test_what_is_told_of_a_pod() -> None:
+def test_what_is_shown_of_a_pod() -> None:
     records = log(
         created(0), unschedulable(0), batch(0, 1), nominated(2, "c1"), batch(3, 4), nominated(5, "c2")
     )

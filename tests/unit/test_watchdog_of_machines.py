@@ -24,12 +24,12 @@ SECOND = MINUTE // 60
 Edit = Callable[[Document], None]
 
 
-def told(found: Iterable[Violation]) -> list[tuple[str, str, str]]:
+def rows(found: Iterable[Violation]) -> list[tuple[str, str, str]]:
     return [(item.rule, item.subject, item.message) for item in found]
 
 
 def seen(story: Story) -> list[tuple[str, str, str]]:
-    return told(story.watchdog.found)
+    return rows(story.watchdog.found)
 
 
 def with_pods(*names: str, **metadata: Any) -> Story:
@@ -66,7 +66,7 @@ def unready(story: Story) -> None:
 # ------------------------------------------------------------------ finalizers
 
 
-def test_a_finalizer_that_goes_with_pods_is_told_with_their_names() -> None:
+def test_a_finalizer_that_goes_with_pods_is_reported_with_their_names() -> None:
     story = with_pods("b", "a", "c")
     let_go(story)
     assert ("finalizer", "n1", "its finalizer went while d/a, d/b, d/c were still there") in seen(story)
@@ -132,7 +132,7 @@ def test_a_node_without_the_finalizer_may_go_as_it_likes() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Node", "NodeClaim"])
-def test_an_instance_that_is_let_go_while_it_runs_is_told(kind: str) -> None:
+def test_an_instance_that_is_let_go_while_it_runs_is_reported(kind: str) -> None:
     story = with_pods()
     if kind == "NodeClaim":
         let_go(story, kind, finalizers=(FINALIZER,))
@@ -296,7 +296,7 @@ def test_a_claim_is_launched_once() -> None:
     assert not watchdog.launch("n1", [])
     assert not watchdog.launch("n1", [other, ending])
     message = "another instance is asked for while i-a runs for it"
-    assert told(watchdog.launch("n1", [*twins, other])) == [("launched twice", "n1", message)]
+    assert rows(watchdog.launch("n1", [*twins, other])) == [("launched twice", "n1", message)]
 
 
 ALONE = {
@@ -307,14 +307,14 @@ ALONE = {
 }
 
 
-def test_what_is_alone_for_ten_minutes_is_told_once() -> None:
+def test_what_is_alone_for_ten_minutes_is_reported_once() -> None:
     story = cluster()
     look = [instance("n2"), instance("x"), instance("c")]
     assert not story.watchdog.instances(look)
     story.now += 10 * MINUTE
     assert not story.watchdog.instances(look)
     story.now += 1
-    assert told(story.watchdog.instances(look)) == [ALONE["i-c"], ALONE["i-x"], ALONE["n1"]]
+    assert rows(story.watchdog.instances(look)) == [ALONE["i-c"], ALONE["i-x"], ALONE["n1"]]
     story.now += 60 * MINUTE
     assert not story.watchdog.instances(look)
 
@@ -327,7 +327,7 @@ def test_what_was_together_in_between_begins_anew() -> None:
         story.now += 9 * MINUTE
     assert not story.watchdog.instances(both[1:])
     story.now += 2 * MINUTE
-    assert told(story.watchdog.instances(both[1:])) == [ALONE["n1"]]
+    assert rows(story.watchdog.instances(both[1:])) == [ALONE["n1"]]
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_which_instances_are_alone(found: Any, alone: bool) -> None:
 
 def finish(story: Story) -> list[tuple[str, str, str]]:
     before = len(seen(story))
-    return told(story.watchdog.finish())[before:]
+    return rows(story.watchdog.finish())[before:]
 
 
 CLAIM_STAYS = "has neither become a node nor been given up"
@@ -524,7 +524,7 @@ def _fields() -> Document:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
-def test_pods_are_told_in_order_but_not_those_that_no_plan_had_a_place_for() -> None:
+def test_unbound_pods_are_reported_in_order_but_not_those_without_a_place_in_plans() -> None:
     story = Story()
     for name in ("c", "b", "a"):
         story.put(pod(name))
@@ -542,7 +542,7 @@ def test_deletions_of_pods_are_judged_and_others_are_not() -> None:
     async def main(clock: VirtualClock) -> None:
         server, reports = MemoryServer(clock), []
         watchdog = Watchdog(clock.now)
-        client = AuditedClient(server, "karpenter", watchdog, lambda found: reports.append(told(found)))
+        client = AuditedClient(server, "karpenter", watchdog, lambda found: reports.append(rows(found)))
         server.create(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"providerID": "i-n1"}}
         )
@@ -566,7 +566,7 @@ def test_deletions_of_pods_are_judged_and_others_are_not() -> None:
     run_virtual(main)
 
 
-def test_what_the_log_tells_of_panics_is_a_broken_promise() -> None:
+def test_what_the_log_says_of_panics_is_a_broken_promise() -> None:
     kept: list[tuple[str, dict[str, object]]] = []
     reports: list[list[tuple[str, str, str]]] = []
 
@@ -574,7 +574,7 @@ def test_what_the_log_tells_of_panics_is_a_broken_promise() -> None:
         def record(self, kind: str, /, **fields: object) -> None:
             kept.append((kind, fields))
 
-    log = AuditedLog(Log(), lambda found: reports.append(told(found)))
+    log = AuditedLog(Log(), lambda found: reports.append(rows(found)))
     log.record("reconcile.panicked", controller="queue", key="", message="broke")
     log.record("input.left_out", about="Pod d/a", message="cannot be read")
     log.record("another", about="x", message="y")

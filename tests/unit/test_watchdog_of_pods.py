@@ -109,10 +109,10 @@ def test_where_a_pod_may_be_bound(edit: Edit, on: Edit, first: tuple[str, ...] |
     assert all("is bound to n3" in message for *_, message in found)
 
 
-@pytest.mark.parametrize(("later", "told"), [(0, False), (SECOND - 1, False), (SECOND, True)])
-def test_within_a_second_the_scheduler_cannot_know_what_became_of_a_node(later: int, told: bool) -> None:
-    assert bool(seen(bound(NOTHING, down, later=later))) is told
-    assert bool(seen(bound(NOTHING, young, later=later))) is told
+@pytest.mark.parametrize(("later", "broken"), [(0, False), (SECOND - 1, False), (SECOND, True)])
+def test_within_a_second_the_scheduler_cannot_know_what_became_of_a_node(later: int, broken: bool) -> None:
+    assert bool(seen(bound(NOTHING, down, later=later))) is broken
+    assert bool(seen(bound(NOTHING, young, later=later))) is broken
     # What changes no spec and no readiness is no news.
     noted = bound(untolerant, lambda item: item["metadata"].update(annotations={"a": "b"}), later=later)
     assert seen(noted)
@@ -134,7 +134,7 @@ def test_what_its_author_bound_at_creation_is_no_promise() -> None:
     assert not seen(story)
 
 
-def test_more_than_a_node_has_is_told_by_resource() -> None:
+def test_more_than_a_node_has_is_reported_by_resource() -> None:
     story = cluster()
     for name in ("a", "b"):
         story.put(pod(name, cpu="1500m"))
@@ -152,7 +152,7 @@ def test_more_than_a_node_has_is_told_by_resource() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leaves", "stays", "told"),
+    ("leaves", "stays", "broken"),
     [
         (critical("z"), small("a"), True),
         (critical("z", "system-node-critical"), small("a"), True),
@@ -166,13 +166,13 @@ def test_more_than_a_node_has_is_told_by_resource() -> None:
         (critical("z"), {**small("a"), "status": {"phase": "Succeeded"}}, False),
     ],
 )
-def test_pods_leave_in_their_turn(leaves: Document, stays: Document, told: bool) -> None:
+def test_pods_leave_in_their_turn(leaves: Document, stays: Document, broken: bool) -> None:
     story = tainted(leaves, stays)
     story.change("Pod", "z", evict)
     message = "is evicted before d/a, whose turn is earlier"
-    assert seen(story) == ([("drain order", "d/z", message)] if told else [])
+    assert seen(story) == ([("drain order", "d/z", message)] if broken else [])
     story.change("Pod", "z", lambda item: item["metadata"].update(labels={"x": "y"}))
-    assert len(seen(story)) == told  # it is told once
+    assert len(seen(story)) == broken  # it is told once
 
 
 def test_nothing_is_promised_of_pods_that_wait_or_that_nothing_is_known_of() -> None:
@@ -185,7 +185,7 @@ def test_nothing_is_promised_of_pods_that_wait_or_that_nothing_is_known_of() -> 
     assert not seen(story)
 
 
-def test_an_eviction_of_what_is_protected_is_told_once() -> None:
+def test_an_eviction_of_what_is_protected_is_reported_once() -> None:
     story = tainted(small("a", annotations={"karpenter.sh/do-not-disrupt": "true"}))
     story.change("Pod", "a", evict)
     story.change("Pod", "a", lambda item: item["metadata"].update(labels={"x": "y"}))
@@ -198,8 +198,8 @@ def test_the_first_whose_turn_is_earlier_is_named() -> None:
     assert seen(story) == [("drain order", "d/z", "is evicted before d/b, whose turn is earlier")]
 
 
-@pytest.mark.parametrize(("age", "told"), [(30 * SECOND, True), (29 * SECOND, False)])
-def test_a_pod_that_has_just_come_may_be_unknown(age: int, told: bool) -> None:
+@pytest.mark.parametrize(("age", "broken"), [(30 * SECOND, True), (29 * SECOND, False)])
+def test_a_pod_that_has_just_come_may_be_unknown(age: int, broken: bool) -> None:
     story = tainted(critical("z"))
     story.put(small("a"))
     tolerated = [{"key": "team", "operator": "Exists"}, {"key": "other", "operator": "Exists"}]
@@ -208,20 +208,20 @@ def test_a_pod_that_has_just_come_may_be_unknown(age: int, told: bool) -> None:
     story.watchdog._found.clear()  # it crossed the taint, which is another matter
     story.now += age
     story.change("Pod", "z", evict)
-    assert bool(seen(story)) is told
+    assert bool(seen(story)) is broken
 
 
 @pytest.mark.parametrize(
-    ("since", "told"),
+    ("since", "broken"),
     # It counts as stuck a minute after it should be gone, by clocks that are 95 s apart.
     [(0, True), (-35 * SECOND, True), (36 * SECOND, False), (60 * SECOND, False)],
 )
-def test_a_pod_that_will_not_stop_holds_up_nothing(since: int, told: bool) -> None:
+def test_a_pod_that_will_not_stop_holds_up_nothing(since: int, broken: bool) -> None:
     story = tainted(critical("z"), small("a"))
     gone = to_rfc3339(story.now + 35 * SECOND - since)
     story.change("Pod", "a", lambda item: item["metadata"].update(deletionTimestamp=gone))
     story.change("Pod", "z", evict)
-    assert bool(seen(story)) is told
+    assert bool(seen(story)) is broken
 
 
 def test_pods_leave_a_node_that_is_tainted() -> None:
@@ -238,7 +238,7 @@ def test_pods_leave_a_node_that_is_tainted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "status", "told"),
+    ("mark", "status", "broken"),
     [
         ("true", {}, True),
         ("false", {}, False),
@@ -250,17 +250,17 @@ def test_pods_leave_a_node_that_is_tainted() -> None:
         ("-5m", {}, False),
     ],
 )
-def test_which_pods_may_not_be_evicted(mark: str, status: Document, told: bool) -> None:
+def test_which_pods_may_not_be_evicted(mark: str, status: Document, broken: bool) -> None:
     document = small("a", annotations={"karpenter.sh/do-not-disrupt": mark})
     document["status"].update(status)
     story = tainted(document)
     story.change("Pod", "a", evict)
     message = "was evicted in spite of karpenter.sh/do-not-disrupt"
-    assert seen(story) == ([("do-not-disrupt", "d/a", message)] if told else [])
+    assert seen(story) == ([("do-not-disrupt", "d/a", message)] if broken else [])
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "broken"),
     [
         (NOTHING, True),
         (lambda item: item["metadata"].update(namespace="other"), False),
@@ -269,14 +269,14 @@ def test_which_pods_may_not_be_evicted(mark: str, status: Document, told: bool) 
         (lambda item: item["spec"].update(selector={}), True),
     ],
 )
-def test_which_budgets_hold_a_pod(edit: Edit, told: bool) -> None:
+def test_which_budgets_hold_a_pod(edit: Edit, broken: bool) -> None:
     story = tainted(small("a"))
     document = budget()
     edit(document)
     story.put(document)
     story.change("Pod", "a", evict)
     message = "the eviction of d/a leaves 0 healthy pods, 1 are wanted"
-    assert seen(story) == ([("disruption budget of pods", document_key(document), message)] if told else [])
+    assert seen(story) == ([("disruption budget of pods", document_key(document), message)] if broken else [])
 
 
 def document_key(document: Document) -> str:
@@ -284,7 +284,7 @@ def document_key(document: Document) -> str:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "broken"),
     [
         (NOTHING, False),
         (lambda item: item["status"].update(conditions=[]), True),  # not healthy
@@ -294,13 +294,13 @@ def document_key(document: Document) -> str:
         (lambda item: item["metadata"].update(namespace="e"), True),
     ],
 )
-def test_which_pods_keep_a_budget(other: Edit, told: bool) -> None:
+def test_which_pods_keep_a_budget(other: Edit, broken: bool) -> None:
     second = small("b")
     other(second)
     story = tainted(small("a"), second)
     story.put(budget())
     story.change("Pod", "a", evict)
-    assert [rule for rule, *_ in seen(story)] == (["disruption budget of pods"] if told else [])
+    assert [rule for rule, *_ in seen(story)] == (["disruption budget of pods"] if broken else [])
 
 
 def test_a_pod_that_is_not_healthy_breaks_no_budget() -> None:
@@ -326,17 +326,17 @@ def test_a_pod_that_is_not_healthy_breaks_no_budget() -> None:
     ],
 )
 def test_when_a_pod_may_be_deleted_by_force(case: Edit, message: str | None) -> None:
-    told: Document = {}
-    case(told)
+    state: Document = {}
+    case(state)
     story = cluster()
     document = small("a")
-    if told.get("going"):
+    if state.get("going"):
         document["metadata"]["deletionTimestamp"] = to_rfc3339(START)
     story.put(document)
-    if not told.get("unbound"):
+    if not state.get("unbound"):
         story.bind("a", "n1")
-    if "deadline" in told:
-        stamp = {STAMP: to_rfc3339(told["deadline"])}
+    if "deadline" in state:
+        stamp = {STAMP: to_rfc3339(state["deadline"])}
         story.change("NodeClaim", "n1", lambda item: item["metadata"].update(annotations=stamp))
     story.watchdog.pod_deletion("d/a")
     assert seen(story) == ([("forced deletion", "d/a", message)] if message else [])

@@ -71,7 +71,7 @@ def test_what_a_launch_brings_a_pool_to(limits: Document, messages: list[str]) -
     assert [(rule, text) for rule, _, text in seen(story)] == [(LIMIT, text) for text in messages]
 
 
-def test_limits_are_asked_about_when_a_launch_tells_its_size_and_only_then() -> None:
+def test_limits_are_checked_when_a_launch_states_its_size_and_only_then() -> None:
     story = cluster()
     story.put(claim("n3", capacity={}))
     story.put(pool(limit="5"))

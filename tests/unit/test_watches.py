@@ -61,7 +61,7 @@ class Stage:
         self.clock, self.metrics = clock, MemoryMetrics()
         self.server = MemoryServer(clock)
         self.client = Flaky(self.server)
-        self.told: list[tuple[str, dict[str, object]]] = []
+        self.logged: list[tuple[str, dict[str, object]]] = []
         self.seen: list[tuple[str, str]] = []
         self.watches = Watches(
             self.client,
@@ -74,7 +74,7 @@ class Stage:
 
     def record(self, kind: str, /, **fields: object) -> None:
         """As an event log."""
-        self.told.append((kind, fields))
+        self.logged.append((kind, fields))
 
     def failing(self, kind: type[Object]) -> float | None:
         return self.metrics.value(FAILING, kind=kind.KIND)
@@ -102,45 +102,45 @@ def test_before_the_first_lists_the_controller_is_blind_and_then_it_is_not() -> 
     async def main(clock: VirtualClock) -> None:
         stage = Stage(clock)
         kinds = ("pods", "nodes", "namespaces")
-        told = "; ".join(f"{kind}: the first list has not come yet" for kind in kinds)
-        assert stage.watches.blind() == told and not stage.watches.synced
+        text = "; ".join(f"{kind}: the first list has not come yet" for kind in kinds)
+        assert stage.watches.blind() == text and not stage.watches.synced
         running = asyncio.ensure_future(stage.watches.run())
         await stage.watches.wait_synced()
         assert stage.watches.synced and stage.watches.blind() == ""
         await clock.sleep(MINUTE)
         assert [stage.failing(kind) for kind in (Pod, Node, Namespace)] == [0, 0, 0]
-        assert stage.told == []
+        assert stage.logged == []
         running.cancel()
         await asyncio.wait((running,))
 
     run_virtual(main)
 
 
-def test_a_kind_that_cannot_be_watched_is_told_after_a_minute_once() -> None:
+def test_a_kind_that_cannot_be_watched_is_logged_after_a_minute_once() -> None:
     async def script(stage: Stage) -> None:
         await stage.watches.wait_synced()
         await stage.clock.sleep(5 * MINUTE)
         stage.client.broken[Node] = Unavailable("no answer")
         stage.client.cut()
         await stage.clock.sleep(50 * SECOND)
-        assert stage.watches.blind() == "" and stage.told == []
+        assert stage.watches.blind() == "" and stage.logged == []
         assert 30 <= (stage.failing(Node) or 0) <= 50
         await stage.clock.sleep(30 * SECOND)
         assert stage.watches.blind().startswith("nodes cannot be watched for 80s: no answer")
         await stage.clock.sleep(10 * MINUTE)
-        (one,) = stage.told
+        (one,) = stage.logged
         assert one[0] == "watch.failing" and one[1]["what"] == "nodes" and one[1]["message"] == "no answer"
         assert 60 <= int(str(one[1]["seconds"])) <= 75
         assert (stage.failing(Node) or 0) > 600
         assert stage.failing(Pod) == stage.failing(Namespace) == 0
         stage.client.broken[Node] = Unavailable("another cause")
         await stage.clock.sleep(MINUTE)
-        assert [fields["message"] for _, fields in stage.told] == ["no answer", "another cause"]
+        assert [fields["message"] for _, fields in stage.logged] == ["no answer", "another cause"]
 
     staged(script)
 
 
-def test_what_came_meanwhile_is_shown_and_the_next_failure_is_told_anew() -> None:
+def test_what_came_meanwhile_is_shown_and_the_next_failure_is_logged_anew() -> None:
     async def script(stage: Stage) -> None:
         await stage.watches.wait_synced()
         for number in range(2):
@@ -155,20 +155,20 @@ def test_what_came_meanwhile_is_shown_and_the_next_failure_is_told_anew() -> Non
             await stage.clock.sleep(2 * MINUTE)
             assert ("ADDED", f"n{number}") in stage.seen
             assert stage.watches.blind() == "" and stage.failing(Node) == 0
-        assert [kind for kind, _ in stage.told] == ["watch.failing"] * 2
+        assert [kind for kind, _ in stage.logged] == ["watch.failing"] * 2
         assert stage.nodes() == [("ADDED", "n0"), ("ADDED", "n1")]
 
     staged(script)
 
 
-def test_a_right_that_is_lacking_is_told_at_once_and_by_probes_after_a_minute() -> None:
+def test_a_right_that_is_lacking_is_logged_at_once_and_shown_by_probes_after_a_minute() -> None:
     async def script(stage: Stage) -> None:
         stage.client.broken[Pod] = Forbidden("pods is forbidden")
         await stage.clock.sleep(SECOND)
-        assert stage.told == [("watch.refused", {"what": "pods", "message": "pods is forbidden"})]
+        assert stage.logged == [("watch.refused", {"what": "pods", "message": "pods is forbidden"})]
         assert stage.watches.blind() == "pods: the first list has not come yet"
         await stage.clock.sleep(2 * MINUTE)
-        assert [kind for kind, _ in stage.told] == ["watch.refused", "watch.failing"]
+        assert [kind for kind, _ in stage.logged] == ["watch.refused", "watch.failing"]
         assert "pods cannot be watched for" in stage.watches.blind()
         stage.client.broken.clear()
         await stage.clock.sleep(2 * MINUTE)

@@ -175,8 +175,10 @@ def test_a_claim_that_went_while_others_were_bought_is_settled() -> None:
 def test_versions_of_deletions_end() -> None:
     async def script(clock: VirtualClock) -> None:
         server = MemoryServer(clock)
-        told: list[str] = []
-        informer = Informer(server.client(), Namespace, lambda kind, item: told.append(f"{kind} {item.key}"))
+        changes: list[str] = []
+        informer = Informer(
+            server.client(), Namespace, lambda kind, item: changes.append(f"{kind} {item.key}")
+        )
         task = asyncio.create_task(informer.run())
         for name in ("first", "second"):
             server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -185,7 +187,7 @@ def test_versions_of_deletions_end() -> None:
             await clock.sleep(SECOND)
             assert kept(informer._gone, name=name)
             await clock.sleep(HOUR)
-        assert "DELETED first" in told
+        assert "DELETED first" in changes
         assert kept(informer._gone, name="first") == []
         task.cancel()
 
@@ -210,16 +212,16 @@ def test_all_series_of_a_pool_that_is_gone_end(metrics: MemoryMetrics | Promethe
     made = Metric("made_total", "counter", "Made.", ("zone", "nodepool"))
     took = Metric("took_seconds", "histogram", "Took.", ("nodepool",))
     other = Metric("other", "gauge", "Not about pools.", ("name",))
-    told: Metrics = metrics
+    port: Metrics = metrics
     for pool in ("stays", "goes"):
-        told.add(made, nodepool=pool, zone="a")
-        told.add(made, nodepool=pool, zone="b")
-        told.observe(took, 1.0, nodepool=pool)
-        told.set(other, 1, name=pool)
-    told.forget("nodepool", "goes")
+        port.add(made, nodepool=pool, zone="a")
+        port.add(made, nodepool=pool, zone="b")
+        port.observe(took, 1.0, nodepool=pool)
+        port.set(other, 1, name=pool)
+    port.forget("nodepool", "goes")
     found = leftovers({"metrics": [metrics]}, {"goes": ""})
     assert sum(item.count for item in found) == 1  # that of the other label
-    told.add(made, nodepool="goes", zone="a")  # a new one of that name begins anew
+    port.add(made, nodepool="goes", zone="a")  # a new one of that name begins anew
     if isinstance(metrics, MemoryMetrics):
         assert metrics.value(made, nodepool="goes", zone="a") == 1
         assert metrics.value(made, nodepool="stays", zone="b") == 1
@@ -271,18 +273,18 @@ def test_what_was_found_of_a_class_goes_with_it() -> None:
 
 def test_a_pool_that_is_gone_has_no_gauges() -> None:
     metrics = PrometheusMetrics()
-    told = DisruptionMetrics(metrics, Quiet())
+    figures = DisruptionMetrics(metrics, Quiet())
     template = NodeClaimTemplate(
         spec=ClaimTemplateSpec(node_class_ref=NodeClassRef(group="g", kind="k", name="default"))
     )
     made = NodePoolSpec(template=template)
     pools = [NodePool(metadata=Meta(name=name), spec=made) for name in ("stays", "goes")]
-    told.budgets(pools, (), 0)
+    figures.budgets(pools, (), 0)
     assert metrics.exposition().decode().count('nodepool="goes"') == 6
-    told.budgets(pools[:1], (), 0)
+    figures.budgets(pools[:1], (), 0)
     text = metrics.exposition().decode()
     assert ALLOWED.name in text and CONSUMING.name in text and "goes" not in text
-    assert leftovers({"told": [told], "metrics": [metrics]}, {"goes": "NodePool"}) == []
+    assert leftovers({"told": [figures], "metrics": [metrics]}, {"goes": "NodePool"}) == []
 
 
 def test_questions_without_an_answer_are_swept_too() -> None:

@@ -139,7 +139,7 @@ def test_a_deadline_maps_to_work(nanoseconds: int, rate: int, work: int) -> None
     assert Budget.within(nanoseconds, rate) == Budget(work)
 
 
-def test_a_deadline_tells_the_seconds_that_are_left() -> None:
+def test_a_deadline_gives_the_seconds_that_are_left() -> None:
     moment = 0
     work = SolveBudget(Budget(work=1_000), Deadline(2_000_000_000, lambda: moment))
     moment = 100_000_000
