@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", action="store_true", help="write the pictures of docs/images anew")
 
 
-# Suites that several modules of tests share tell what they compared as well.
+# Suites that several modules of tests share show what they compared as well.
 pytest.register_assert_rewrite("api_server", "tests.conformance.api_server")
 
 # A busy machine must not fail a test: no time limit per example, and the same examples every time, so that a

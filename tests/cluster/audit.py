@@ -19,7 +19,7 @@ class Asked:
 
 
 def asked(plane: ControlPlane, user: str) -> set[Asked]:
-    """All that a user asked for so far, of objects, of an API server that knew everybody's rights."""
+    """All that a user asked for so far, of objects, of an API server that knew all rights."""
     found = set()
     for line in plane.audit.read_text().splitlines():
         event = json.loads(line)

@@ -21,7 +21,7 @@ from tests.cluster.world import ACCOUNT_SPACE, World, node_class
 
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[ControlPlane]:
-    """An API server and the controllers that its own promises need; nobody touches nodes or pods."""
+    """An API server and the controllers that its own promises need; no kubelet touches nodes or pods."""
     needed = "garbagecollector,disruption,namespace,serviceaccount"
     with ControlPlane(build(), nodes=False, controllers=needed) as plane:
         yield plane

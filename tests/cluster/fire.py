@@ -56,7 +56,7 @@ _SCALINGS = 5
 _TAKEN_BACK = 0.5  # share of the hostile objects that their author deletes again
 _PARTING = 0.25  # seconds for the connections to part: aiohttp does not wait for TLS to end
 _SETTLING = PATIENCE / 10**9 + 30  # seconds; the judge's patience must be over within it
-# Lines that tell of something the controller did not expect.
+# Lines about something the controller did not expect.
 _UNEXPECTED = (
     "unexpected error: what it is about is left alone and tried again later, all else goes on",
     "left an object that cannot be understood out of the plan",
@@ -290,7 +290,7 @@ class Fire:
         ]
 
     def _tidy(self) -> None:
-        """Everybody leaves: nothing of what was bought may stay."""
+        """All pods leave: nothing of what was bought may stay."""
         quiet = time.time_ns()
         for document in self.struck:
             self._let_go(f"{where(document)}/{document['metadata']['name']}")
@@ -346,7 +346,7 @@ _KEPT = {"karpenter.sh/do-not-disrupt": "true"}
 
 
 def unexpected(controller: Controller) -> list[dict[str, Any]]:
-    """Lines of its log that tell of an exception; one that was killed may have begun another line."""
+    """Lines of its log about an exception; one that was killed may have begun another line."""
     found = []
     for line in controller.log.read_text().splitlines():
         try:

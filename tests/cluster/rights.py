@@ -57,7 +57,7 @@ def as_the_charts_account(plane: ControlPlane, folder: Path, name: str) -> Path:
 
 
 def live_through_everything(plane: ControlPlane) -> None:
-    """Nodes come; one is empty and may not go, which is told more than once; all are replaced, and go."""
+    """Nodes come; one is empty and may not go, which is reported more than once; all are replaced, and go."""
     marks = {"marked": "true", "ordinary": "false", "brief": "false"}
     pods = "".join(POD.format(name=name, marked=mark) for name, mark in marks.items())
     plane.run("kubectl", "apply", "-f", "-", stdin=pods)

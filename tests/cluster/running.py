@@ -77,7 +77,7 @@ class Controller:
         return [line for line in found if message in ("", line["message"])]
 
     def asked(self, path: str) -> tuple[int, str]:
-        """Status and body of an endpoint; 0 while nobody listens."""
+        """Status and body of an endpoint; 0 while nothing listens."""
         port = self.metrics_port if path in ("/metrics", "/observed") else self.probe_port
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:

@@ -300,7 +300,7 @@ def _rights(rules: list[Document], *verbs: str) -> set[tuple[str, str]]:
         ("controller: {env: [{name: SCHEDULER_CONFIG, value: ''}]}", False),
         (f"controller: {{env: [{{name: SCHEDULER_CONFIG, value: '{SPREADS}'}}]}}", True),
     ],
-    ids=["not told", "told nothing", "told"],
+    ids=["not set", "set empty", "set"],
 )
 def test_the_controller_may_watch_what_it_watches_and_nothing_else(
     provider: str, node_class: Any, more: str, spreading: bool

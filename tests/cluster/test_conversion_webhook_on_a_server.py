@@ -177,7 +177,7 @@ def test_a_certificate_that_is_lost_is_replaced_while_requests_come(way: Way) ->
         before, first = way.pool("v1beta1")["spec"], _end_of_certificate(controller)
         _replace_secret(way, {})
         eventually(lambda: controller.lines("issued a certificate"), lambda found: len(found) == 1)
-        for _ in range(20):  # whichever of the two is served and whatever the server has heard of yet
+        for _ in range(20):  # whichever of the two is served and whatever the server has received yet
             assert way.pool("v1beta1")["spec"] == before
         eventually(lambda: _end_of_certificate(controller), lambda end: end > first)
         assert way.pool("v1beta1")["spec"] == before

@@ -1,4 +1,4 @@
-"""A real scheduler with default spread constraints, and a controller that is told of them."""
+"""A real scheduler with default spread constraints, and a controller that has the same setting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = json.dumps({"podTopologySpread": {"defaultConstraints": SPREADS}})
 
 @pytest.fixture
 def spreading(tmp_path: Path) -> Iterator[World]:
-    """A cluster of its own: what its scheduler is told goes for all of it."""
+    """A cluster of its own: the setting of its scheduler holds for all of it."""
     with ControlPlane(build(), spreads=SPREADS) as plane:
         define(plane)
         world = World(plane, plane.kubeconfig, tmp_path, "spreading")
@@ -33,7 +33,7 @@ def spreading(tmp_path: Path) -> Iterator[World]:
 
 
 def fixed(world: World, zone: str) -> Document:
-    """A node of nobody's with room for one pod: without it the scheduler would not know of the zone."""
+    """A node without a pool with room for one pod: without it the scheduler would not know of the zone."""
     room = {"cpu": "1", "memory": "4Gi", "pods": "10"}
     labels = {"world": world.name, ZONE: zone, "kubernetes.io/hostname": f"fixed-{zone}"}
     return {

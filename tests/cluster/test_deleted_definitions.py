@@ -38,7 +38,7 @@ def held(world: World) -> list[str]:
 
 
 def touched(world: World) -> list[str]:
-    """Nodes that somebody begins to end."""
+    """Nodes whose end has begun."""
     return [
         node["metadata"]["name"]
         for node in world.nodes()

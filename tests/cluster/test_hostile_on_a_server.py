@@ -26,7 +26,7 @@ def served(world: World, app: str) -> None:
 
 
 def ended_well(controller: Controller) -> None:
-    """It is up and ready, and leaves as it is told to; its log has nothing that was not expected."""
+    """It is up and ready, and ends when asked to; its log has nothing that was not expected."""
     assert controller.asked("/healthz")[0] == 200
     assert controller.asked("/readyz")[0] == 200
     assert controller.stop() == 0

@@ -32,7 +32,7 @@ def _run(*command: str | Path) -> str:
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[Path]:
-    """The `bin` of a clean virtual environment with the wheel of this tree; everybody may read it."""
+    """The `bin` of a clean virtual environment with the wheel of this tree; every user may read it."""
     folder = Path(tempfile.mkdtemp(prefix="dovetail-image-"))
     folder.chmod(0o755)
     try:
@@ -69,7 +69,7 @@ def _confined(programs: Path) -> tuple[tuple[str, ...], str]:
 
 
 only_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root can mount its root read-only and become somebody else"
+    os.geteuid() != 0, reason="only root can mount its root read-only and become another user"
 )
 
 

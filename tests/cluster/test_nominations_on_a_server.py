@@ -14,7 +14,7 @@ from tests.cluster.world import NODES, Document, World
 from tests.conformance import nomination_cases as cases
 from tests.conformance.nomination_cases import CASES, Step
 
-# A scheduler that will not change its mind has tried again after this, and its API server has told so.
+# A scheduler that will not change its mind has tried again after this, and its API server has reported it.
 _STEADY = 1.5  # seconds
 
 
@@ -74,7 +74,7 @@ class Stage(World):
 
 
 def place(pod: Document) -> str:
-    """As a case tells it."""
+    """As a case says."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     refused = any(

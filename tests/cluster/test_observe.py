@@ -1,4 +1,4 @@
-"""`dovetail run --observe` beside a controller that acts: it tells, and writes nothing at all."""
+"""`dovetail run --observe` beside a controller that acts: it reports, and writes nothing at all."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_an_observer_reports_and_writes_nothing(prepared: ControlPlane, tmp_path
             ripe = ("--for=condition=Consolidatable", "-l", "karpenter.sh/nodepool=observed")
             prepared.run("kubectl", "wait", "nodeclaims", *ripe, "--timeout=60s")
             assert acting.stop() == 0
-        # Nobody acts now: what could be saved is told, and stays.
+        # No controller acts now: what could be saved is reported, and stays.
         prepared.run("kubectl", "scale", "deployment/observed", "--replicas=0")
         (reported,) = eventually(lambda: observer.lines("would have disrupted node(s)"), bool, seconds=180)
         assert reported["hourly-saving"] > 0

@@ -1,6 +1,6 @@
 """Promises held on the real control plane: hostile objects, and a controller killed at random moments.
 
-DOVETAIL_SEEDS says which seeds ("1-20", or "7"). A failure tells the seed, what was broken, and how to look
+DOVETAIL_SEEDS says which seeds ("1-20", or "7"). A failure names the seed, what was broken, and how to look
 at it again.
 """
 

@@ -56,7 +56,7 @@ def test_the_controller_is_installed_upgraded_and_uninstalled(base: ControlPlane
     common = ("--namespace", SPACE, "--values", str(VALUES / "karpenter.yaml"), "--wait", "--timeout", "120s")
     said = base.run("helm", "install", "dovetail", chart, "--create-namespace", *common)
     assert "Helm installs CRDs once and never upgrades them" in said
-    assert "dovetail:0.1.0" in said, "told that Karpenter's image is not used"
+    assert "dovetail:0.1.0" in said, "it says that Karpenter's image is not used"
     in_space = ("kubectl", "-n", SPACE, "get")
     ready = (*in_space, "deployment", "dovetail", "-o", "jsonpath={.status.readyReplicas}")
     assert base.run(*ready) == "2"

@@ -69,7 +69,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def prepared() -> Iterator[ControlPlane]:
-    """A cluster of its own: what these tests leave, as a newcomer would, is in nobody's way."""
+    """A cluster of its own: what these tests leave, as a newcomer would, is in no other test's way."""
     with ControlPlane(build()) as plane:
         define(plane)
         yield plane

@@ -20,7 +20,7 @@ _MANY = 5
 
 @contextmanager
 def throttling(calls: int) -> Iterator[dict[str, str]]:
-    """The environment of a process whose first calls are throttled; later ones come from nobody known."""
+    """The environment of a process whose first calls are throttled; later ones are refused."""
     left = iter(range(calls))
 
     class Answer(BaseHTTPRequestHandler):
@@ -36,7 +36,7 @@ def throttling(calls: int) -> Iterator[dict[str, str]]:
             self.wfile.write(text.encode())
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads along."""
+            """No output."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     thread = threading.Thread(target=server.serve_forever)

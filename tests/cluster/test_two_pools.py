@@ -44,7 +44,7 @@ def seen(world: World) -> set[tuple[str, str]]:
 
 
 def pools(world: World) -> tuple[str, str]:
-    """Two pools and two classes, of which one is nobody's."""
+    """Two pools and two classes, of which no pool names one."""
     usual, team = f"{world.name}-default", f"{world.name}-team1"
     world.apply(
         node_class(usual),

@@ -36,7 +36,7 @@ class World:
         self._trust = ssl.create_default_context(cafile=str(plane.ca))
 
     def controller(self, *flags: str, **environment: str) -> Controller:
-        """One that plans soon and waits for nobody. It has the chart's rights and nothing more."""
+        """One that plans soon and waits for no lease. It has the chart's rights and nothing more."""
         data = {
             "KUBECONFIG": str(self.account),
             "SYSTEM_NAMESPACE": ACCOUNT_SPACE,
@@ -59,7 +59,7 @@ class World:
         return self._listed(NODES)
 
     def pods(self, app: str = "") -> list[Document]:
-        """The pods of the namespace that nobody has deleted yet, or those of one application."""
+        """The pods of the namespace that are not deleted yet, or those of one application."""
         path = f"/api/v1/namespaces/{self.name}/pods"
         found = self.read(path, f"app={app}" if app else "")["items"]
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]

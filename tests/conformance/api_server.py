@@ -462,7 +462,7 @@ class ApiServerSuite:
             await client.delete(Pod, "web", "default", grace_period_seconds=0)
             late = client.watch(Pod, resource_version=start)
             seen = await waiting
-            # A server may tell that the pod is about to go before it tells that it went.
+            # A server may report that the pod is about to go before it reports that it went.
             types = [event.type for event in seen if event.type != "MODIFIED" or not event.object.deleting]
             assert types == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
             assert [event.object for event in await until_deleted(late)] == [event.object for event in seen]

@@ -125,7 +125,7 @@ def moto_table(service: str) -> Any:
 
 
 def put_parameter(ssm: Any, name: str, value: str) -> None:
-    """A parameter under /aws, where nobody but AWS may put one."""
+    """A parameter under /aws, where only AWS may put one."""
     from moto.ssm.models import Parameter
 
     now = datetime(2026, 1, 1, tzinfo=UTC)

@@ -95,7 +95,7 @@ class Pods:
 
 @dataclass(frozen=True)
 class Nominate:
-    """Somebody sets the nomination of a pod that waits, or takes it away ("")."""
+    """A client sets the nomination of a pod that waits, or takes it away ("")."""
 
     pod: str
     node: str
@@ -310,7 +310,7 @@ CASES: dict[str, Case] = {
         Pods([holder(1, spec=apart("web"), app="db"), Pod("a", 1)]),
         Then({"other": "n2", "holder": "waits for n1", "a": WAITS}),
     ],
-    "a nominated pod is nobody's neighbour yet": [
+    "a nominated pod is no neighbour yet": [
         Node("n1", 8),
         Pods([holder(1, app="db"), Pod("a", 1, spec=near("db"))]),
         Then({"holder": "waits for n1", "a": WAITS}),

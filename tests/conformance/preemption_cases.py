@@ -196,7 +196,7 @@ CASES: dict[str, Case] = {
             ([Pod("other", 2, "high")], Then({"new": "n1", "other": WAITS}, frozenset("a"))),
         ],
     ),
-    # Nothing more has to go, so that the first one is not told.
+    # Nothing more has to go, so that the first one keeps its nomination.
     "a pod of a still higher priority shares the victims": Case(
         {"n1": 2},
         [low("a", 2)],
@@ -295,7 +295,7 @@ GOES, STAYS_THERE = "goes", "stays"
 
 
 def state_of(pod: Mapping[str, Any]) -> str:
-    """As `waves` tells it, of a pod's document."""
+    """As `waves` answers it, of a pod's document."""
     if pod["spec"].get("nodeName"):
         target = [one["reason"] for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget"]
         if "deletionTimestamp" not in pod["metadata"]:

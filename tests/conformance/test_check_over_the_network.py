@@ -33,7 +33,7 @@ def test_an_account_with_one_tag_misspelled(
     file = tmp_path / "class.yaml"
     file.write_text(CLASS)
     with served() as endpoint:
-        # A message that is there already keeps nobody waiting for one.
+        # A message that is there already keeps no caller waiting for one.
         asyncio.run(settle().send("{}"))
         place = ["--cluster-name", CLUSTER, "--region", REGION, "--interruption-queue", CLUSTER]
         code = run(["check", "aws", *place, "--endpoint-url", endpoint, "-f", str(file), "-o", "json"])

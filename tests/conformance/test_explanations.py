@@ -37,7 +37,7 @@ def test_an_explanation_agrees_with_the_plan(feature: str) -> None:
 
 @pytest.mark.parametrize("start", range(0, 120, 30))
 def test_an_explanation_agrees_with_a_solve_of_its_own(start: int) -> None:
-    """What all refuse has no place even alone; what somebody would take has one, and its place is named."""
+    """What all refuse has no place even alone; what one pool would take has one, and its place is named."""
     for seed in range(start, start + 30):
         problem = to_problem(random_scenario(seed))
         plan = solve(problem, Budget(work=2_000))

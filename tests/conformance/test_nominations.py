@@ -68,7 +68,7 @@ class Stage:
 
 
 def place(pod: core.Pod) -> str:
-    """As a case tells it."""
+    """As a case says."""
     if pod.spec.node_name:
         assert not pod.status.nominated_node_name, "a nomination ends with the binding"
         return pod.spec.node_name

@@ -108,7 +108,7 @@ def test_a_worker_that_dies_is_named_and_replaced(problem: Problem) -> None:
 
 
 def test_a_fault_of_the_solver_is_reported(problem: Problem) -> None:
-    broken = replace(problem, options=None)  # type: ignore[arg-type]  # nobody would ask this
+    broken = replace(problem, options=None)  # type: ignore[arg-type]  # no caller would ask this
 
     out = StringIO()
 
@@ -120,7 +120,7 @@ def test_a_fault_of_the_solver_is_reported(problem: Problem) -> None:
             assert verify(problem, await planner.plan(problem, SECOND)) == ()
 
     asyncio.run(main())
-    (line,) = map(json.loads, out.getvalue().splitlines())  # the same exception is told once
+    (line,) = map(json.loads, out.getvalue().splitlines())  # the same exception is logged once
     assert (line["level"], line["message"]) == ("ERROR", "the solver raised an exception")
     assert line["error"].startswith("AttributeError: ")
     assert line["stacktrace"].count("File ") > 1

@@ -21,7 +21,7 @@ WORK = Budget(work=50_000)
 
 
 def faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
-    """What is wrong with the proof, nothing where that cannot be told."""
+    """What is wrong with the proof, nothing where that is unknown."""
     try:
         return proof_faults(problem, plan)
     except Unsupported:

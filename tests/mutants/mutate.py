@@ -208,7 +208,7 @@ def _silent(node: ast.AST) -> bool:
 
 
 def _changes(place: _Place) -> Iterator[tuple[str, ast.AST, str]]:
-    """Operator, the node in the place of this one, and how to tell it."""
+    """Operator, the node in the place of this one, and the change in words."""
     node = place.node
     if place.quiet and not isinstance(node, ast.stmt):
         return
@@ -328,7 +328,7 @@ def _constants(place: _Place, value: object) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _is_key(place: _Place, value: str) -> bool:
-    """Whether a text is compared or looked up, rather than told."""
+    """Whether a text is compared or looked up, rather than shown."""
     if " " in value or (
         isinstance(place.parent, ast.keyword) and place.parent.arg in ("description", "message")
     ):

@@ -293,7 +293,7 @@ def _defaults(old: FunctionType, new: FunctionType) -> bool:
 
 
 def _sizes(value: object) -> object:
-    """What tells a table of functions from one that lacks a row, or part of a row."""
+    """What distinguishes a table of functions from one that lacks a row, or part of a row."""
     if isinstance(value, Mapping):
         return [(repr(key), _sizes(item)) for key, item in value.items()]
     if isinstance(value, frozenset):

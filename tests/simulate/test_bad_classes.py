@@ -1,4 +1,4 @@
-"""Classes on AWS that nothing can be launched from: what is told, and that other pools go on."""
+"""Classes on AWS that nothing can be launched from: what is reported, and that other pools go on."""
 
 from __future__ import annotations
 

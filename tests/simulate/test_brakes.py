@@ -133,7 +133,7 @@ def test_nodes_that_no_claim_ever_knew_are_no_fleet() -> None:
         )
         await world.clock.sleep(20 * SECOND)
         await world.stop()
-        await world.clock.sleep(MINUTE)  # they come up, and nobody registers them
+        await world.clock.sleep(MINUTE)  # they come up, and no controller registers them
         old = {instance.provider_id for instance in await world.cloud.list()}
         assert len(old) == len(world.server.list(Node)) == 8
         await lose_claims(world, 8)

@@ -1,4 +1,4 @@
-"""What /metrics tells of a cluster: its pods, nodes, pools, conditions and offers, and what came and went."""
+"""What /metrics shows of a cluster: its pods, nodes, pools, conditions and offers, and what came and went."""
 
 from __future__ import annotations
 

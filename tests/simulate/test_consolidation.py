@@ -119,7 +119,7 @@ def test_spot_is_not_replaced_by_spot_unless_the_gate_is_open() -> None:
         world.create(node_class(), sizes("m5.4xlarge", capacity=("spot",)), replicas("a", 4))
         await world.clock.sleep(3 * MINUTE)
         await only(world, "m5.4xlarge", *types, capacity=("spot",))
-        await world.clock.sleep(20 * MINUTE)  # why nothing is done is told every 15 minutes
+        await world.clock.sleep(20 * MINUTE)  # why nothing is done is reported every 15 minutes
 
     shut = play(script)
     assert not shut.records("disruption")

@@ -59,7 +59,7 @@ def test_parts_of_a_run_sum_to_its_bill(played: tuple[Result, Path]) -> None:
 
 
 def test_the_controllers_record_agrees_with_what_happened(played: tuple[Result, Path]) -> None:
-    """To the second, as objects tell instants, and with the pods that ran."""
+    """To the second, as objects state instants, and with the pods that ran."""
     result, path = played
     recorded = read_facts(result.records, result.end)
     kept = StoreFile(path).read(result.start, result.end)
@@ -95,7 +95,7 @@ def test_a_restart_goes_on_with_what_was_open(played: tuple[Result, Path], tmp_p
 
 
 def _thirty_days() -> Facts:
-    """A small cluster's month, as a log tells it: a node that stays, one each working day, pods on both."""
+    """A small cluster's month, as a log has it: a node that stays, one each working day, pods on both."""
     records: list[dict[str, Any]] = []
 
     def note(at: int, kind: str, **fields: Any) -> None:

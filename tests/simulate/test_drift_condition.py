@@ -104,7 +104,7 @@ def test_a_restart_drifts_nothing() -> None:
 def test_nodes_of_another_controller_are_stamped_anew_however_late_their_claims_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its versions of hashes say nothing here; with ours, a template that changes later is told."""
+    """Its versions of hashes say nothing here; with ours, a template that changes later has drifted."""
     theirs = {
         **dict.fromkeys((labels.NODEPOOL_HASH, labels.NODECLASS_HASH), "1"),
         labels.NODEPOOL_HASH_VERSION: "v3",

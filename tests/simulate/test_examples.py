@@ -1,4 +1,4 @@
-"""The examples tell the stories that they promise."""
+"""The examples show what they promise."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_lines_of_what_the_record_does_not_know() -> None:
         present.changed(type(pod), "DELETED", pod, None)
     begin = pages.START // SECOND
     lines = present.lines([begin, begin + 60, begin + 120, begin + 180, begin + 240])
-    assert lines["pods.pending"] == [None, 3, 3, 1, 1]  # none while nothing was told, and the most of each
+    assert lines["pods.pending"] == [None, 3, 3, 1, 1]  # none while nothing was known, and the most of each
     assert lines["efficiency"] == [None, None, 75.0, 75.0, 75.0]
 
 

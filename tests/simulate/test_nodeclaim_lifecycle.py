@@ -307,7 +307,7 @@ def test_an_instance_launched_before_a_crash_is_adopted() -> None:
 
 @pytest.mark.parametrize("maker_launches", [True, False])
 def test_a_new_claim_is_its_makers_until_that_one_must_have_ended(maker_launches: bool) -> None:
-    """The leader changed: another process made the claim, and nobody can see what it is buying."""
+    """The leader changed: another process made the claim, and what it is buying cannot be seen."""
 
     async def script(world: Operated) -> None:
         claim = await up(world, pod("web"))
@@ -448,7 +448,7 @@ def test_a_pod_that_takes_an_hour_to_stop_does_not_outlast_the_deadline() -> Non
     async def script(world: Operated) -> None:
         claim = await up(world, pod("web", terminationGracePeriodSeconds=3600), terminationGracePeriod="5m")
         silent = asyncio.create_task(world.kubelets.silence(claim.status.node_name, 2 * HOUR))
-        await world.clock.sleep(MINUTE)  # nobody will stop the pod from now on
+        await world.clock.sleep(MINUTE)  # no kubelet will stop the pod from now on
         await world.client.delete(Pod, "web", "default")
         await world.client.delete(NodeClaim, claim.metadata.name)
         await world.clock.sleep(4 * MINUTE)

@@ -1,4 +1,4 @@
-"""Pods are told which node is theirs, and the scheduler heeds it."""
+"""Pods are nominated for the nodes of their plan, and the scheduler heeds it."""
 
 from __future__ import annotations
 

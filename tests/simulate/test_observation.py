@@ -30,7 +30,7 @@ EAGER = {
 
 
 class Watched:
-    """An observer beside the world's own controller; `told` counts its reports."""
+    """An observer beside the world's own controller; `reports` counts what it reports."""
 
     def __init__(self, world: Operated) -> None:
         self.metrics = MemoryMetrics()
@@ -88,7 +88,7 @@ def test_pods_for_which_no_node_is_bought_are_counted_once() -> None:
     async def script(world: Operated, _: Watched) -> None:
         world.create(node_class(), pool(disruption=QUIET))
         await world.clock.sleep(10 * SECOND)
-        await world.stop()  # the class and the pool are ready, and nobody acts any more
+        await world.stop()  # the class and the pool are ready, and no controller acts any more
         world.create(pod("a"), pod("b"), pod("huge", cpu="500"))
         await world.clock.sleep(5 * MINUTE)
 
@@ -121,7 +121,7 @@ def test_an_underused_node_is_reported_and_left_alone() -> None:
     async def script(world: Operated, _: Watched) -> None:
         world.create(node_class(), pool(disruption=EAGER), replicas("web", 6, "900m"))
         await world.clock.sleep(3 * MINUTE)
-        await world.stop()  # what comes now nobody cleans up
+        await world.stop()  # what comes now stays
         await world.client.patch(ReplicaSet, "web", "default", merge={"spec": {"replicas": 1}})
         await world.clock.sleep(20 * MINUTE)
 

@@ -124,7 +124,7 @@ def test_a_report_of_a_thousand_nodes(chromium: Browser, tmp_path: Path) -> None
         ]
         page.click("#unfold")
         assert rows.count() < 60
-        page.locator("#timeline .time-row:not(.group)").nth(2).click()  # told of with others only
+        page.locator("#timeline .time-row:not(.group)").nth(2).click()  # named beside others only
         assert _text(page, "#event-count") == "1 of 17 events, those of ip-6"
         assert _text(page, "#pod-count") == "1 of 1000 are shown."
         assert page.url.endswith("#node=ip-6")

@@ -43,7 +43,7 @@ def test_an_evening_is_spent_on_spot_nodes(capsys: pytest.CaptureFixture[str], t
     assert summary["pods"]["bound"] == summary["pods"]["created"] > 60, "pods whose node was taken came back"
     assert summary["cost"]["onDemand"] == 0 < summary["cost"]["spot"]
     lines = [json.loads(line) for line in events.read_text().splitlines()]
-    assert any(line.get("reason") == "SpotInterrupted" for line in lines), "the queue told it"
+    assert any(line.get("reason") == "SpotInterrupted" for line in lines), "the notice came by the queue"
 
 
 def test_nodes_that_expire_after_an_hour_are_launched_anew(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""A pool at its limit: its pods are told again and again, but planned anew only when something changed."""
+"""A pool at its limit: its pods get events again and again, but a new plan only when something changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenario files: what is read, and what a user is told about a mistake."""
+"""Scenario files: what is read, and what is said of a mistake."""
 
 from __future__ import annotations
 

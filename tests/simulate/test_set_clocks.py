@@ -22,7 +22,7 @@ YEAR = 8766 * HOUR
 
 
 class SetClock:
-    """The clock of a machine that somebody sets."""
+    """The clock of a machine that is set by hand."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class SetClock:
 
 
 class Dated:
-    """The client, whose server tells its time with every answer."""
+    """The client, whose server states its time with every answer."""
 
     def __init__(self, client: Any, on_answer: Callable[[], None]) -> None:
         self._client = client

@@ -178,7 +178,7 @@ def test_pods_use_the_nodes_that_are_there() -> None:
 
 
 def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:
-    """Neither that the log was told of its limit nor whether its nodes joined."""
+    """Neither that its limit was logged nor whether its nodes joined."""
     found: list[Find] = []
 
     async def script(world: Operated) -> None:

@@ -1,4 +1,4 @@
-"""Acceptance: which capacity is bought, told through the pools of a travel site and of two teams."""
+"""Acceptance: which capacity is bought, shown with the pools of a travel site and of two teams."""
 
 from __future__ import annotations
 

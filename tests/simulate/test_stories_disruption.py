@@ -99,7 +99,7 @@ def test_a_do_not_disrupt_pod_holds_a_node_that_counts_as_empty(held: bool) -> N
     subjects = {str(item["object"]).partition("/")[0] for item in events}
     assert subjects == ({"Node", "NodeClaim"} if held else set())
     assert {item["type"] for item in events} <= {"Normal"}
-    # Told anew every two minutes at most.
+    # Reported anew every two minutes at most.
     assert len(events) <= 2 * 3
 
 
@@ -175,7 +175,7 @@ def test_an_instance_that_lost_its_claim_is_terminated_after_thirty_seconds() ->
         world.create(node_class(), pool(), pod("a"))
         await world.clock.sleep(8 * SECOND)
         (claim,) = world.state.all(NodeClaim)
-        # Somebody takes the finalizer off, and the instance is left behind while it boots.
+        # A user takes the finalizer off, and the instance is left behind while it boots.
         await world.client.patch(NodeClaim, claim.metadata.name, merge={"metadata": {"finalizers": []}})
         await world.client.delete(NodeClaim, claim.metadata.name)
         await world.clock.sleep(4 * MINUTE)

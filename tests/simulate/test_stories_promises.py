@@ -165,7 +165,7 @@ def test_deleting_the_pool_ends_the_instances_only_while_a_controller_runs_the_f
         await world.stop()
         await world.client.delete(NodePool, "general")
         await world.clock.sleep(10 * MINUTE)
-        # Nobody is there to take the finalizers off: everything hangs, and the instances are paid for.
+        # No controller takes the finalizers off: everything hangs, and the instances are paid for.
         assert all(node.metadata.finalizers for node in world.state.all(Node))
         assert len(await world.cloud.list()) == 2
         await world.restart()

@@ -202,7 +202,7 @@ def test_lines_beyond_the_screen_are_not_made(played: Played, monkeypatch: pytes
 
 
 def test_a_simulation_is_watched_and_left(tmp_path: Path) -> None:
-    """It plays in its thread until somebody leaves; its log is closed then."""
+    """It plays in its thread until the user leaves; its log is closed then."""
     log = tmp_path / "events.jsonl"
 
     def play(feed: SimulationFeed) -> None:

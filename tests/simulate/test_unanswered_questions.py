@@ -20,7 +20,7 @@ from dovetail.testing.manifests import node_class
 
 
 class Poisoned(InlinePlanner):
-    """Fails where pods named bad are to move, from when it is told to."""
+    """Fails where pods named bad are to move, from when it is switched on."""
 
     error: Exception | None = None
 

@@ -57,7 +57,7 @@ def of_bad_pods(arguments: tuple[Any, ...]) -> bool:
         (PodTrigger, "notice", of_bad_pods, "PodTrigger.notice", "default/bad", "Pod default/bad"),
         (ClaimCollection, "run", lambda _: True, "nodeclaim.garbagecollection", "", ""),
     ],
-    ids=["one that hears of changes", "one that starts plans", "a loop"],
+    ids=["one that watches changes", "one that starts plans", "a loop"],
 )
 def test_a_bug_costs_what_it_is_about(
     owner: type,

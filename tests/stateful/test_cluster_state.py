@@ -63,7 +63,7 @@ class StateMachine(RuleBasedStateMachine):
         self.state.subscribe(self._follow)
 
     def _follow(self, kind: type[Object], change: str, old: Object | None, new: Object | None) -> None:
-        """A subscriber that rebuilds everything from what it is told."""
+        """A subscriber that rebuilds everything from what it receives."""
         present = new or old
         assert present is not None
         key = (kind, present.key)

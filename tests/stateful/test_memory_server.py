@@ -50,7 +50,7 @@ class ServerMachine(RuleBasedStateMachine):
         self.model: dict[str, Plain] = {}
         self.version = self.server.store.version
         self.watch: Watch[Node] = self._new_watch()
-        self.copy: dict[str, str] = {}  # name -> version, as the watch tells it
+        self.copy: dict[str, str] = {}  # name -> version, as the watch reports it
 
     def _new_watch(self) -> Watch[Node]:
         return self.server.watch(Node, resource_version=str(self.server.store.version))

@@ -21,7 +21,7 @@ def account() -> Account:
 
 
 def resolved(place: Account, **spec: object) -> NodeClassResolution:
-    """What a class matches that selects by tag unless told otherwise."""
+    """What a class matches that selects by tag unless `spec` says otherwise."""
     terms = [{"tags": {"karpenter.sh/discovery": "demo"}}]
     usual = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],

@@ -1,4 +1,4 @@
-"""A solve can be told to come to its end at any moment: it does so soon, with a correct plan."""
+"""A solve can be ended at any moment: it does so soon, with a correct plan."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_stopped_solve_ends_soon_with_a_correct_plan(
         plan = solve(problem, BUDGET, stop=spy)
         assert verify(problem, plan) == ()
         assert spy.since <= SLACK * at_once.since + 1_000
-        # Asked once more per attempt that begins anew: it hears the same answer and remembers it.
+        # Asked once more per attempt that begins anew: it gets the same answer and remembers it.
         assert spy.asked - moment <= 3
 
 

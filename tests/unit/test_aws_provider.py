@@ -71,7 +71,7 @@ def node_class(status: list[dict[str, str]] = READY, **spec: Any) -> EC2NodeClas
 
 
 def claim(name: str = "one", **wanted: list[str]) -> NodeClaim:
-    """Of the pool `general`, for m5.large on demand unless told otherwise."""
+    """Of the pool `general`, for m5.large on demand unless set otherwise."""
     keys = {"types": labels.INSTANCE_TYPE, "how": labels.CAPACITY_TYPE, "zones": labels.ZONE}
     values = {"types": ["m5.large"], "how": ["on-demand"], **wanted}
     requirements = [{"key": keys[key], "operator": "In", "values": found} for key, found in values.items()]
@@ -715,7 +715,7 @@ def test_memory_is_the_least_that_machines_turned_out_to_have() -> None:
         after = cloud.instance_types(node_class())
         cloud.discovered("m5.large", image, estimate + 500)
         assert cloud.instance_types(node_class()) is after
-        # Another image says nothing of this one, and after sixty days nobody remembers.
+        # Another image says nothing of this one, and after sixty days it is forgotten.
         cloud.discovered("m5.large", "ami-other", 1)
         assert memory() == estimate + 200
         await world.clock.sleep(61 * 24 * HOUR)

@@ -15,7 +15,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud.aws.errors import AwsError, Refusal, refusal
 from dovetail.cloud.aws.live import connect, read
 
-_NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
+_NO_SERVER = "http://127.0.0.1:9"  # the discard port: nothing listens there
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_no_answer_and_no_credentials(keys: bool, tmp_path: object) -> None:
         environ |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 
     async def call() -> None:
-        async with connect({"AWS_REGION": "us-east-1"}, endpoint=_NOBODY) as aws:
+        async with connect({"AWS_REGION": "us-east-1"}, endpoint=_NO_SERVER) as aws:
             await aws.sts.get_caller_identity()
 
     with mock.patch.dict(os.environ, environ, clear=True), pytest.raises(AwsError) as raised:

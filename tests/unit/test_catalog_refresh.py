@@ -1,4 +1,4 @@
-"""A region as AWS told of it: asked for, kept in a file, and used in place of the packaged one."""
+"""A region as AWS describes it: asked for, kept in a file, and used in place of the packaged one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dovetail check aws`: what is missing in an account, per action, and how it is told."""
+"""`dovetail check aws`: what is missing in an account, per action, and how it is reported."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_policy_of_karpenter_is_enough() -> None:
     findings = found(WANTED, node_class(), denied=BEYOND)
     assert not failed(findings.values())
     assert findings["EC2NodeClass default: dry run"].verdict is Verdict.FINE
-    # What it lacks is told all the same.
+    # What it lacks is reported all the same.
     assert findings["ec2:DescribeInstanceStatus"].verdict is Verdict.UNSURE
 
 

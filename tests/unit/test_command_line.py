@@ -1,4 +1,4 @@
-"""The `dovetail` command as a whole: help, exit codes, and no traceback for anybody."""
+"""The `dovetail` command as a whole: help, exit codes, and never a traceback."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_differences_are_of_pairs(
         (0.2, 0.1, True, "+0.2 s"),
         (0.2, 0.3, False, "+0.2 s"),  # may be chance
         (0.2, None, False, "+0.2 s"),  # one seed
-        (-0.003, 0.001, False, "+0.0 s"),  # sure, and nobody would see it
+        (-0.003, 0.001, False, "+0.0 s"),  # sure, and too small to be seen
         (-12.0, 3.0, True, "-12.0 s"),
     ],
 )

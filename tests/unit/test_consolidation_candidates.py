@@ -83,7 +83,7 @@ def test_why_consolidation_does_not_ask_about_a_node_is_reported(case: NodeView,
     [
         view("n"),  # empty ones are another method's
         loaded(claim=claim(quiet=False)),
-        loaded(pod(annotations=KEEP)),  # what blocks is told by emptiness
+        loaded(pod(annotations=KEEP)),  # what blocks is reported by emptiness
         loaded(going=True),
         loaded(owner=structs.replace(pool(), spec=structs.replace(pool().spec, replicas=3))),
     ],

@@ -310,7 +310,7 @@ def test_spot_nodes_are_replaced_only_where_that_is_switched_on(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"allowed": {"a": 0}}, None),  # what budgets hold is told by others
+        ({"allowed": {"a": 0}}, None),  # what budgets hold is reported elsewhere
         ({"allowed": {}}, None),
         ({"moves": Moves(deleting={"a": 0})}, MOVED_ENOUGH),
         ({"moves": Moves(deleting={"a": 1}, replacing={"a": 1})}, "no: a1"),

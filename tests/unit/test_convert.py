@@ -1,4 +1,4 @@
-"""`dovetail convert`: what is written, what is told, and that nothing makes it stumble."""
+"""`dovetail convert`: what is written, what is reported, and that nothing makes it stumble."""
 
 from __future__ import annotations
 

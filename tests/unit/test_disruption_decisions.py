@@ -106,7 +106,7 @@ def test_a_pool_without_budgets_is_not_limited_however_many_nodes_go() -> None:
         ({"nodes": "1", "schedule": "@daily", "duration": "1h"}, False),
         ({"nodes": "1", "schedule": "at night", "duration": "1h"}, True),
         ({"nodes": "1", "schedule": "@daily", "duration": "1 day"}, True),
-        # One without the other says nothing about when: it allows nothing, and that is told.
+        # One without the other says nothing about when: it allows nothing, and that is reported.
         ({"nodes": "1", "schedule": "@daily"}, True),
         ({"nodes": "1", "duration": "1h"}, True),
     ],

@@ -34,7 +34,7 @@ class Deaf(MemoryClient):
 
     async def get(self, kind: Any, name: str, namespace: str = "") -> Any:
         if self.deaf:
-            raise Unavailable("nobody answers")
+            raise Unavailable("no answer")
         return await super().get(kind, name, namespace)
 
 
@@ -48,7 +48,7 @@ def test_the_first_one_leads_and_the_next_waits_for_its_end() -> None:
         waiting = asyncio.ensure_future(second.lead())
         await clock.sleep(60 * SECOND)
         assert not waiting.done()
-        assert holders == ["a"], "it is told once who leads"
+        assert holders == ["a"], "the leader is reported once"
         keeping.cancel()
         await clock.sleep(12 * SECOND)
         assert not waiting.done(), "a leader that is late may still come back"
@@ -70,10 +70,10 @@ def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
         await first.release()
         await clock.sleep(3 * SECOND)
         assert waiting.done()
-        assert holders == ["a"], "a lease that is free has no holder to tell of"
+        assert holders == ["a"], "a lease that is free has no holder to report"
         await first.release()
         lease = await server.client().get(Lease, *PLACE)
-        assert lease.spec.holder_identity == "b", "what is somebody else's stays theirs"
+        assert lease.spec.holder_identity == "b", "a lease of another holder stays as it is"
 
     run_virtual(main)
 
@@ -138,17 +138,17 @@ def test_why_the_lease_cannot_be_taken_is_reported_once() -> None:
         client.deaf = True
         waiting = asyncio.ensure_future(election(server, clock, "a", client, refused=holders.append).lead())
         await clock.sleep(30 * SECOND)
-        assert holders == ["nobody answers"]
+        assert holders == ["no answer"]
         client.deaf = False
         await clock.sleep(5 * SECOND)
         assert waiting.done()
-        assert holders == ["nobody answers", ""]
+        assert holders == ["no answer", ""]
 
     run_virtual(main)
 
 
 class Set:
-    """A clock whose time of day somebody sets."""
+    """A clock whose time of day is set by hand."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -177,7 +177,7 @@ def test_two_never_lead_whatever_happens_to_the_leaders_clock(jump: int) -> None
         fence = Fence(mine)
         leader = Election(client, mine, Candidate(PLACE[1], PLACE[0], "a"), fence=fence)
         await leader.lead()
-        keeping = asyncio.ensure_future(lost(leader, "nobody answers"))
+        keeping = asyncio.ensure_future(lost(leader, "no answer"))
         await clock.sleep(5 * SECOND)
         second = asyncio.ensure_future(election(server, clock, "b").lead())
         client.deaf, mine.offset = True, jump
@@ -286,7 +286,7 @@ class Counted(MemoryClient):
         if self.hung:
             await asyncio.Event().wait()
         if self.refusing:
-            raise Unavailable("nobody answers")
+            raise Unavailable("no answer")
         await self._at.sleep(self.slow)
         return await super().get(kind, name, namespace)
 
@@ -304,7 +304,7 @@ class Counted(MemoryClient):
 
 
 def hold(server: MemoryServer, holder: str, seconds: int = 15) -> None:
-    """A lease that somebody has."""
+    """A lease that is held."""
     name, namespace = PLACE
     spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": "2001-01-01T00:00:00.0Z"}
     meta = {"name": name, "namespace": namespace}
@@ -352,7 +352,7 @@ def test_a_leader_that_is_refused_tries_every_two_seconds_and_once_at_the_end() 
         leader = election(server, clock, "a", client)
         await leader.lead()
         client.refusing = True
-        with pytest.raises(LeadershipLost, match="nobody answers"):
+        with pytest.raises(LeadershipLost, match="no answer"):
             await leader.keep()
         assert client.looks == [0, *(second * SECOND for second in range(2, 13, 2))]
         assert clock.now() == 12 * SECOND
@@ -379,7 +379,7 @@ def test_a_server_that_needs_nine_seconds_for_an_answer_is_fast_enough() -> None
 def test_a_candidate_looks_every_one_to_two_seconds_and_when_the_time_is_up() -> None:
     async def main(clock: VirtualClock) -> None:
         server = MemoryServer(clock)
-        hold(server, "somebody")
+        hold(server, "another")
         client = Counted(server, clock)
         await election(server, clock, "b", client).lead()
         assert clock.now() == 15 * SECOND

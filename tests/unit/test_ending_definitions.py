@@ -1,4 +1,4 @@
-"""Claims that go because a definition does: which they are, what is told, what confirms their end."""
+"""Claims that go because a definition does: which they are, what is reported, what confirms their end."""
 
 from __future__ import annotations
 

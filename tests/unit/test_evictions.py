@@ -1,4 +1,4 @@
-"""The queue of pods to evict: what it asks for, how often, what it tells, and what it keeps."""
+"""The queue of pods to evict: what it asks for, how often, what it reports, and what it keeps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Server:
 
 
 class Recorded:
-    """A recorder that notes what it is told."""
+    """A recorder that notes its events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str, str]] = []

@@ -1,4 +1,4 @@
-"""Guesses at what somebody meant."""
+"""Guesses at what was meant."""
 
 import pytest
 

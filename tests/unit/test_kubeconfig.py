@@ -79,12 +79,12 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
 
 PLUGIN = """
 import json, os, sys
-told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 count = len(open("calls").readlines()) if os.path.exists("calls") else 0
 open("calls", "a").write("x\\n")
-token = " ".join((os.environ["FLAVOUR"], *sys.argv[1:], told["spec"]["cluster"]["server"], str(count)))
+token = " ".join((os.environ["FLAVOUR"], *sys.argv[1:], info["spec"]["cluster"]["server"], str(count)))
 status = {"token": token, "expirationTimestamp": sys.argv[2]}
-print(json.dumps({"apiVersion": told["apiVersion"], "kind": "ExecCredential", "status": status}))
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
 """
 
 

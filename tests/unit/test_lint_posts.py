@@ -85,7 +85,7 @@ IN_EXAMPLES = {
     134: ("post-004/as-written/03-inflate.yaml", 14, "WL003"),
 }
 
-# story: (wrong, right, rule): mistakes that the posts tell in words, or that are shown by one field.
+# story: (wrong, right, rule): mistakes that the posts make in words, or that are shown by one field.
 IN_WORDS = {
     6: (
         V1 + LATEST + TERMS.replace("discovery", "discovert", 1),

@@ -125,4 +125,4 @@ def test_a_node_is_bought_only_with_a_pod_of_its_pool_on_it() -> None:
     Pricing(rows, SolveBudget(Budget(work=100_000_000))).run(master)
     own = rows.topology_sites.own[:, master.patterns.site].T
     assert (own & (master.patterns.counts > 0)).any(axis=1).all()
-    assert (~own & (master.patterns.counts > 0)).any(), "nobody visits: the case tells nothing"
+    assert (~own & (master.patterns.counts > 0)).any(), "no pod visits: the case shows nothing"

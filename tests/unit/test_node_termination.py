@@ -1,4 +1,4 @@
-"""The end of a Node, step by step: what each step writes, asks and tells, and when it looks again."""
+"""The end of a Node, step by step: what each step writes, asks and reports, and when it looks again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Cloud:
 
 
 class Recorded:
-    """A recorder that notes what it is told: object, kind, reason, message; and what tells events apart."""
+    """A recorder that notes events: object, kind, reason, message; and what they are deduplicated by."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str, str]] = []
@@ -82,7 +82,7 @@ class Evictions:
 
 
 class Stage:
-    """One node that somebody deleted, its claim, and what the termination works with."""
+    """One node that was deleted, its claim, and what the termination works with."""
 
     def __init__(self, clock: VirtualClock, *, patience: int = 0, claim: bool = True) -> None:
         log, metrics, self.recorded = Quiet(), MemoryMetrics(), Recorded()

@@ -1,4 +1,4 @@
-"""Unexpected errors: caught, told once, counted each time, tried again; in tests they end the run."""
+"""Unexpected errors: caught, logged once, counted each time, tried again; in tests they end the run."""
 
 from __future__ import annotations
 

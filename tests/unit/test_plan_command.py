@@ -349,7 +349,7 @@ spec:
 
 
 def without_prices_of(*names: str) -> LiveRegion:
-    """us-east-1 as AWS may tell it to whoever does not get the price list: m5.large alone has a price."""
+    """us-east-1 as AWS describes it without its price list: m5.large alone has a price."""
     rows = tuple(
         Row(record, zones, 0 if record.name in names else price, (0,) * len(zones))
         for record, zones, price in store.sold("us-east-1")

@@ -41,7 +41,7 @@ def machine(*, initialized: int | None = None, node: bool = True) -> Machine:
         (machine(node=False), 0, 600, True),  # still launching
         (machine(), 0, 600, True),  # still coming up
         (machine(initialized=60), 0, 79, True),
-        (machine(initialized=60), 0, 80, False),  # nobody bound it in time
+        (machine(initialized=60), 0, 80, False),  # it was not bound in time
         (machine(initialized=60), 100, 119, True),  # promised long after the node came up
         (machine(initialized=60), 100, 120, False),
         (Machine(machine().node, None), 100, 119, True),  # a node that is not ours

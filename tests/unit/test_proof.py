@@ -22,7 +22,7 @@ from dovetail.solve.colgen.pricing_instance import copies_in
 def scope(
     vectors: list[list[int]], demand: list[int], offers: list[tuple[list[int], int]], free: list[list[int]]
 ) -> Scope:
-    """Every offering is for every pod whom it has the capacity for."""
+    """Every offering is for every pod that it has the capacity for."""
     sizes = np.array(vectors, dtype=np.int64)
     capacity = np.array([size for size, _ in offers], dtype=np.int64)
     return Scope(

@@ -1,4 +1,4 @@
-"""What pools' limits leave capacity for, told before nodes are bought."""
+"""What pools' limits leave capacity for, known before nodes are bought."""
 
 from __future__ import annotations
 

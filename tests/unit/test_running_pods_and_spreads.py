@@ -28,7 +28,7 @@ def problem(spread: int, others: int) -> Problem:
 
 @pytest.mark.parametrize(("spread", "others"), [(1, 6), (2, 6), (3, 3), (4, 1)])
 def test_no_bound_exceeds_a_plan(spread: int, others: int) -> None:
-    """Whatever price the bound is asked for: it must not tell that there is nothing below a higher one."""
+    """Whatever price the bound is asked for: it must not claim that there is nothing below a higher one."""
     given = problem(spread, others)
     plan = solve(given, WORK)
     assert verify(given, plan) == ()

@@ -1,4 +1,4 @@
-"""The value of --scheduler-config: what is read, and how each fault is told."""
+"""The value of --scheduler-config: what is read, and how each fault is reported."""
 
 from __future__ import annotations
 

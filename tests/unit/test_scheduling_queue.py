@@ -19,7 +19,7 @@ def names(queue: SchedulingQueue, now: int) -> list[str]:
     return found
 
 
-def everybody(_: Pod) -> bool:
+def every_pod(_: Pod) -> bool:
     return True
 
 
@@ -37,7 +37,7 @@ def test_a_pod_after_an_error_waits_for_the_end_of_the_second_of_its_back_off() 
     for backoff in (1, 2, 4, 8, 10, 10):
         assert names(queue, now) == ["a"]
         queue.failed("a", now, again=True)
-        queue.wake(now, everybody)
+        queue.wake(now, every_pod)
         due = now + (backoff + 1) * SECOND
         assert queue.next_due() == due
         assert names(queue, due - 1) == []
@@ -51,7 +51,7 @@ def test_a_pod_that_was_woken_waits_for_others_that_are_due_but_not_for_its_back
     queue.failed("a", 0)
     assert queue.next_due() == 5 * MINUTE
     assert names(queue, SECOND) == []
-    queue.wake(SECOND, everybody)
+    queue.wake(SECOND, every_pod)
     queue.add(pod("b"))
     assert names(queue, SECOND) == ["b", "a"]
 
@@ -63,7 +63,7 @@ def test_of_back_offs_that_end_in_one_second_priority_comes_first() -> None:
     assert names(queue, 0) == ["b", "a"]
     queue.failed("a", 0)
     queue.failed("b", SECOND // 2)
-    queue.wake(SECOND // 2, everybody)
+    queue.wake(SECOND // 2, every_pod)
     assert names(queue, SECOND // 2) == ["b", "a"]
 
 
@@ -74,7 +74,7 @@ def test_pods_that_were_refused_later_come_later() -> None:
     assert names(queue, 0) == ["a", "b"]
     queue.failed("b", 0)
     queue.failed("a", 0)
-    queue.wake(MINUTE, everybody)
+    queue.wake(MINUTE, every_pod)
     assert names(queue, MINUTE) == ["b", "a"]
 
 
@@ -105,7 +105,7 @@ def test_removed_pods_are_not_tried() -> None:
     queue.remove("a")
     assert names(queue, 0) == ["b"]
     queue.failed("b", 0)
-    queue.wake(0, everybody)
+    queue.wake(0, every_pod)
     queue.remove("b")
     assert queue.next_due() is None
     assert len(queue) == 0

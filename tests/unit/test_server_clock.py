@@ -27,7 +27,7 @@ class NoProof:
     [
         ([], []),
         ([SECOND, -2 * SECOND, SECOND], []),  # as good as equal
-        ([HOUR, HOUR + SECOND, HOUR - 2 * SECOND], [HOUR]),  # told once
+        ([HOUR, HOUR + SECOND, HOUR - 2 * SECOND], [HOUR]),  # reported once
         ([3 * SECOND, SECOND, 2 * SECOND], [3 * SECOND]),  # no setting to and fro
         ([-HOUR, 0], [-HOUR, 0]),  # the machine was set meanwhile
         ([HOUR, 2 * HOUR], [HOUR, 2 * HOUR]),

@@ -60,7 +60,7 @@ def test_a_yes_is_never_wrong() -> None:
 
 
 def test_what_is_right_is_taken_at_once() -> None:
-    """Else every document would be walked as before, and nothing would tell."""
+    """Else every document would be walked as before, and no other test would fail."""
     slow = [item for item in documents() if not fits(item) and not list(faults(item))]
     assert len(slow) <= len(documents()) // 50
 

@@ -22,7 +22,7 @@ def instance_type(cpus: int) -> dict[str, Any]:
     return {
         "name": f"c.{cpus}",
         "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
-        # The third zone is the cheapest: price alone would put everybody there.
+        # The third zone is the cheapest: price alone would put all pods there.
         "offerings": [offering(zone, cpus * (0.05 - 0.01 * index)) for index, zone in enumerate(ZONES)],
         "capacity": {"cpu": str(cpus), "memory": f"{4 * cpus}Gi", "pods": "110"},
         "overhead": {},

@@ -96,7 +96,7 @@ def test_the_list_of_components_has_what_cyclonedx_demands() -> None:
             one for one in each["licenses"] if set(one) == {"license"} and set(one["license"]) == {"name"}
         ]
         assert each["licenses"] in (named, expressions)
-        assert len(expressions) == 1 or named, f"{each['name']} tells no licence"
+        assert len(expressions) == 1 or named, f"{each['name']} states no licence"
     assert {each["ref"] for each in document["dependencies"]} == refs
     assert {ref for each in document["dependencies"] for ref in each["dependsOn"]} <= refs
 

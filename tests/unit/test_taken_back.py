@@ -1,4 +1,4 @@
-"""Pods that are taken back because others, whom a rule of theirs is about, turned out to have no place."""
+"""Pods that are taken back because others, which a rule of theirs is about, turned out to have no place."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def claim(
     name: str, provider: str = "", conditions: tuple[tuple[str, str], ...] = (), **meta: Any
 ) -> NodeClaim:
     found = [
-        {"type": kind, "status": status, "reason": "Told", "message": f"{kind}?"}
+        {"type": kind, "status": status, "reason": "Reported", "message": f"{kind}?"}
         for kind, status in conditions
     ]
     return decode(
@@ -388,7 +388,7 @@ def test_what_comes_next() -> None:
     board = board_of(node("n", labels=up), drifted, pool([{"nodes": "2"}, night]))
     found = [(item.what, item.about, item.text) for item in beyond.upcoming(board, NOW)]
     assert found == [
-        ("drift", "n", "Told"),
+        ("drift", "n", "Reported"),
         ("consolidation", "general", "1 nodes are quiet and looked at, 1 of them empty"),
         ("expiry", "n", "in 29d"),
         ("budget", "general", "may go now: Empty 2, Drifted 2, Underutilized 2"),

@@ -271,7 +271,7 @@ def test_a_token_file_that_is_gone_for_a_moment(tmp_path: Path, monkeypatch: pyt
         assert await file.proof() == Proof("known")
         for content in (b"", b"\xff\xfe"):
             path.write_bytes(content)
-            assert await file.proof() == Proof("known"), "the server tells if it takes it no more"
+            assert await file.proof() == Proof("known"), "the server says if it takes it no more"
             with pytest.raises(InputError, match="the token"):
                 await file.proof(renew=True)
         path.unlink()

@@ -1,4 +1,4 @@
-"""When a node is past help, and when so many are that nobody is sent away."""
+"""When a node is past help, and when so many are that none is repaired."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def reason(requests: dict[str, str], **spec: Any) -> str:
-    """What a pod with these requests is told by one pool of one small type in zone z-a."""
+    """Why a pod with these requests has no place in one pool of one small type in zone z-a."""
     reference = {"group": "example.com", "kind": "Class", "name": "any"}
     in_zone = {"requirements": {ZONE: "z-a", "karpenter.sh/capacity-type": "spot"}}
     scenario = {

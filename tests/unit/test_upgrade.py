@@ -1,4 +1,4 @@
-"""Sets of objects of old generations in v1: what each field becomes, and what only a set can tell."""
+"""Sets of objects of old generations in v1: what each field becomes, and what only a set shows."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_toml_has_no_null() -> None:
 
 
 def user_data(alias: str, text: str = "", **kubelet: Any) -> str:
-    """What an m5.large is told."""
+    """The settings of an m5.large."""
     spec = {"amiSelectorTerms": [{"alias": f"{alias}@latest"}], "userData": text, "kubelet": kubelet}
     record = next(item for item in store.load().types if item.name == "m5.large")
     cluster = Cluster("demo", "https://demo", base64.b64encode(b"ca").decode(), "10.0.0.0/16", "10.0.0.10")
@@ -215,7 +215,7 @@ def test_archives_that_al2023_refuses(text: str, words: str) -> None:
 
 
 def user_data_of(alias: str, text: str = "", *, spec: Any = None, image: str = "", **more: Any) -> str:
-    """What an m5d.large is told whose node class and cluster are as these say; `kubelet` is the class's."""
+    """The user data of an m5d.large of such a node class and cluster; `kubelet` is the class's."""
     written = {
         "amiSelectorTerms": [{"alias": alias}] if alias else [{"id": "ami-1"}],
         "userData": text,
@@ -394,7 +394,7 @@ MOUNT = "000-mount-instance-storage"
         ("bottlerocket@latest", "bottlerocket-aws-k8s-1.33-x86_64-v1.40.0-abc", False),  # the alias decides
         ("", "bottlerocket-aws-k8s-1.33-x86_64-v1.40.0-abc", True),
         ("", "bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-abc", False),
-        ("", "mine", True),  # nobody knows which: as an old one
+        ("", "mine", True),  # unknown which: as an old one
         ("", "", False),
     ],
 )

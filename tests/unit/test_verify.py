@@ -296,7 +296,7 @@ FAULTS: dict[str, tuple[str, Callable[[], tuple[Problem, Plan]]]] = {
             ),
         ),
     ),
-    "an affinity has nobody to be near": (
+    "an affinity has no pod to be near": (
         "between pods",
         lambda: (with_pods(pod("app-0", affinity=near("podAffinity", "nobody"))), GOOD),
     ),

@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 class Story:
-    """A cluster that a test tells change by change."""
+    """A cluster that a test changes step by step."""
 
     def __init__(self) -> None:
         self.now = START

@@ -175,7 +175,7 @@ def deleted(t: float) -> tuple[float, str, Record]:
             ),
             {"batching": 1, "solve": 1, "join": 8, "scheduling": 1, "start": 1},
         ),
-        ("never seen by anyone", log(created(990)), {"batching": 10}),
+        ("never seen by the scheduler", log(created(990)), {"batching": 10}),
         ("never placed", log(created(900), batch(900, 910)), {"batching": 10, "blocked": 90}),
         (
             "still launching",

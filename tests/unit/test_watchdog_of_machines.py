@@ -183,7 +183,7 @@ def test_what_is_disrupted_as_empty_is_empty(
     if rules:
         assert seen(story)[0] == ("not empty", "n1", "is disrupted as empty while d/a are there")
     again = condition("DisruptionReason", "True", reason, to_rfc3339(story.now))
-    state(story, "n1", again)  # told once
+    state(story, "n1", again)  # reported once
     assert [rule for rule, *_ in seen(story)] == rules
 
 
@@ -276,7 +276,7 @@ def test_nodes_are_not_held_against_a_claim_before_they_are_registered() -> None
     document["spec"]["taints"] = []
     del document["metadata"]["labels"]["karpenter.sh/registered"]
     story.put(document)
-    story.put({**node("n4"), "spec": {"providerID": "", "taints": []}})  # nobody's
+    story.put({**node("n4"), "spec": {"providerID": "", "taints": []}})  # of no pool
     story.put({**node("n5"), "spec": {"providerID": "i-else", "taints": []}})
     assert not seen(story)
     story.change(
@@ -335,7 +335,7 @@ def test_what_was_together_in_between_begins_anew() -> None:
     [
         (instance("x"), True),
         (replace(instance("x"), terminating=True), False),
-        (replace(instance("x"), claim=""), False),  # nobody's, so not ours
+        (replace(instance("x"), claim=""), False),  # of no claim, so not ours
         (instance("n3"), False),  # it starts: its claim does not know it yet
         (replace(instance("n2"), provider_id="i-second"), True),
     ],
@@ -418,7 +418,7 @@ def endless(kind: str, name: str = "n1") -> tuple[str, str, str]:
         ((), None, [FINALIZER], START, [endless("NodeClaim"), endless("Node")]),
         ((), None, [FINALIZER], START + MINUTE, []),
         ((), None, ["other"], START, []),
-        # Pods may take all the time that they like, if nobody set an end.
+        # Pods may take all the time that they like, if no end was set.
         (("a",), None, [FINALIZER], START, []),
         (("done",), None, [FINALIZER], START, [endless("NodeClaim"), endless("Node")]),
         (("a",), "10m", [FINALIZER], START, [endless("NodeClaim"), endless("Node")]),
@@ -481,7 +481,7 @@ WAITS = "still has no node, long after the last fault"
         (lambda _: None, True),
         (lambda item: item["spec"].update(nodeSelector={"team": "y"}), True),
         (lambda item: item["spec"].update(nodeSelector={"karpenter.sh/nodepool": "y"}), True),
-        # Labels that no user may ask for: the pod is told so.
+        # Labels that no user may ask for: an event of the pod says so.
         (lambda item: item["spec"].update(nodeSelector={"karpenter.sh/other": "y"}), False),
         (lambda item: item["spec"].update(affinity=_needs("karpenter.sh/other")), False),
         (lambda item: item["spec"].update(affinity=_needs("team")), True),

@@ -172,7 +172,7 @@ def test_pods_leave_in_their_turn(leaves: Document, stays: Document, broken: boo
     message = "is evicted before d/a, whose turn is earlier"
     assert seen(story) == ([("drain order", "d/z", message)] if broken else [])
     story.change("Pod", "z", lambda item: item["metadata"].update(labels={"x": "y"}))
-    assert len(seen(story)) == broken  # it is told once
+    assert len(seen(story)) == broken  # it is reported once
 
 
 def test_nothing_is_promised_of_pods_that_wait_or_that_nothing_is_known_of() -> None:

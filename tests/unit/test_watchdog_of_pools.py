@@ -162,7 +162,7 @@ def test_one_node_is_disrupted(nodes: str, reasons: Document, found: list[Any]) 
     state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
     assert seen(story) == found
     state(story, "n1", condition("DisruptionReason", "True", "Drifted"), condition("Other"))
-    assert seen(story) == found  # it is told once
+    assert seen(story) == found  # it is reported once
 
 
 def test_only_a_condition_that_is_true_disrupts() -> None:

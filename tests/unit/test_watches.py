@@ -55,7 +55,7 @@ class Flaky(MemoryClient):
 
 
 class Stage:
-    """Watches of three kinds that run, and what they tell."""
+    """Watches of three kinds that run, and what they log."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock, self.metrics = clock, MemoryMetrics()

@@ -284,7 +284,7 @@ def test_a_pool_that_is_gone_has_no_gauges() -> None:
     figures.budgets(pools[:1], (), 0)
     text = metrics.exposition().decode()
     assert ALLOWED.name in text and CONSUMING.name in text and "goes" not in text
-    assert leftovers({"told": [figures], "metrics": [metrics]}, {"goes": "NodePool"}) == []
+    assert leftovers({"figures": [figures], "metrics": [metrics]}, {"goes": "NodePool"}) == []
 
 
 def test_questions_without_an_answer_are_swept_too() -> None:

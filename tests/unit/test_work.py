@@ -49,7 +49,7 @@ def test_what_it_took_to_find_domains_is_kept_back_half_as_much_again() -> None:
     stop()
     moment = 12
     stop.checker()
-    moment = 50  # judged once: later rounds tell nothing new
+    moment = 50  # judged once: later rounds show nothing new
     stop.checker()
     over = {}
     for moment in (75, 76):
@@ -158,7 +158,7 @@ def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_writ
     assert work.left  # asks for the first time: encoding took 20
     over = work.turns()
     moment = 30
-    assert not over(0.01)  # so few are heard in any case
+    assert not over(0.01)  # so few are tried in any case
     found = {}
     for moment in (39, 40, 41, 50, 51):  # 1.2 times what half of encoding and finding domains took is to come
         found[moment] = over(0.5)

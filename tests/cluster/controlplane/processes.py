@@ -108,7 +108,7 @@ class Processes:
 
 
 def _trust(url: str, ca: Path | None) -> ssl.SSLContext | None:
-    """Who may answer: the server whose certificate that is; without one, anybody on this port."""
+    """Who may answer: the server whose certificate that is; without one, any server on this port."""
     if not url.startswith("https"):
         return None
     context = ssl.create_default_context(cafile=str(ca) if ca is not None and ca.exists() else None)

@@ -37,11 +37,11 @@ USERS = {
 }
 _SERVICES = "10.96.0.0/16"
 _READY_SECONDS = 180  # for each; a machine that does nothing else needs 5 for all of them
-# How often a node tells of itself: kwok's own choice, and ours for thousands of nodes.
+# How often a node reports its status: kwok's own choice, and ours for thousands of nodes.
 _BEAT = "durationMilliseconds: 20000\n    jitterDurationMilliseconds: 25000\n"
 _RARE_BEAT = "durationMilliseconds: 200000\n    jitterDurationMilliseconds: 250000\n"
 _BEAT_SECONDS, _RARE_BEAT_SECONDS = 25, 250
-# Who asked for what: everybody but the parts of the control plane themselves.
+# Requests to be audited: of all clients but the parts of the control plane themselves.
 _AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -259,7 +259,7 @@ class ControlPlane:
             "nodePort": 0,
             "cidr": "10.0.0.1/8",
             "nodeIP": "10.255.0.1",
-            # Nodes have no leases, they tell of themselves in their status. A kwok that keeps leases passes
+            # Nodes have no leases, they report in their status. A kwok that keeps leases passes
             # over pods of nodes whose lease it does not see yet, and never looks at them again; after the API
             # server was away it may see leases half a minute later than pods.
             "nodeLeaseDurationSeconds": 0,
@@ -273,7 +273,7 @@ class ControlPlane:
         }
         stages = (self.programs / "kwok-stages.yaml").read_text()
         if _BEAT not in stages:
-            raise StartError("kwok's nodes do not tell of themselves as they did: look at its stages")
+            raise StartError("kwok's nodes do not report their status as they did: look at its stages")
         if self._tuned:
             stages = stages.replace(_BEAT, _RARE_BEAT)
         file = write(self.folder / "kwok.config", f"{json.dumps(settings)}\n---\n{stages}")

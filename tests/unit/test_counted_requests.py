@@ -19,7 +19,7 @@ from dovetail.kube.http.credentials import Fixed
 from dovetail.kube.http.transport import Target
 from dovetail.runtime.metrics.memory import MemoryMetrics
 
-_NOBODY = "http://127.0.0.1:9"
+_NO_SERVER = "http://127.0.0.1:9"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_an_api_server_that_does_not_answer_is_counted() -> None:
     metrics = MemoryMetrics()
 
     async def ask() -> None:
-        async with client.connect(Access(_NOBODY, Fixed(Proof())), metrics=metrics) as made:
+        async with client.connect(Access(_NO_SERVER, Fixed(Proof())), metrics=metrics) as made:
             await made.get(Pod, "a", "default")
 
     with pytest.raises(Unavailable):
@@ -74,7 +74,7 @@ def test_an_aws_that_does_not_answer_is_counted_with_every_try(tmp_path: object)
     metrics = MemoryMetrics()
 
     async def call() -> None:
-        async with connect({"AWS_REGION": "us-east-1"}, endpoint=_NOBODY, metrics=metrics) as found:
+        async with connect({"AWS_REGION": "us-east-1"}, endpoint=_NO_SERVER, metrics=metrics) as found:
             await found.sts.get_caller_identity()
 
     keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
