@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from dovetail.api.core import Node, Pod, PodSpec
@@ -31,6 +32,9 @@ from dovetail.model.requirement import Requirements
 from dovetail.reading import Located, Manifest
 from dovetail.reading.kinds import is_from_server
 from dovetail.reading.paths import at
+
+# Kinds of other groups whose pods run until they are stopped; those of the rest may be work that ends.
+_ENDLESS = frozenset({"Rollout", "CloneSet", "StatefulSet", "DaemonSet", "Service", "Configuration"})
 
 Kind = TypeVar("Kind", bound=Object)
 
@@ -69,7 +73,8 @@ class Template:
 
     @property
     def name(self) -> str:
-        return f"{self.manifest.object.KIND} {self.manifest.object.metadata.name}"
+        kind, _ = self.manifest.written
+        return f"{kind} {self.manifest.object.metadata.name}"
 
     @property
     def system(self) -> bool:
@@ -169,7 +174,8 @@ class Inventory:
         known = region in shelf.known_regions()
         of_aws = reference.kind == EC2NodeClass.KIND
         place = region if known else shelf.FALLBACK
-        kinds = shelf.left(_anywhere(wanted) if not known else wanted, place) if of_aws else ()
+        local = any(shelf.is_local_zone(zone) for zone in _values(wanted, labels.ZONE))
+        kinds = shelf.left(_anywhere(wanted) if local or not known else wanted, place) if of_aws else ()
         return PoolView(manifest, pool, found[1] if found else None, wanted, place, known, kinds)
 
     def _region(self, wanted: Requirements) -> str:
@@ -205,6 +211,40 @@ class Inventory:
             for _, item in self.scalers()
         )
 
+    def one_cluster(self, one: Manifest, other: Manifest) -> bool:
+        """False iff two objects are in folders of different clusters: some pool or class is in both."""
+        folders = (PurePath(one.source).parent, PurePath(other.source).parent)
+        return folders[0] == folders[1] or self._of_folders[folders[0]].isdisjoint(
+            self._of_folders[folders[1]]
+        )
+
+    @cached_property
+    def _of_folders(self) -> dict[PurePath, set[tuple[str, str]]]:
+        """What pools and classes each folder holds."""
+        found: dict[PurePath, set[tuple[str, str]]] = {}
+        for manifest, item in (*self.of(NodePool), *self.of(EC2NodeClass)):
+            found.setdefault(PurePath(manifest.source).parent, set()).add((item.KIND, item.metadata.name))
+        return found
+
+    @cached_property
+    def filled_in(self) -> dict[str, frozenset[str]]:
+        """Namespace -> resources that a LimitRange there gives to containers that ask for none."""
+        found: dict[str, frozenset[str]] = {}
+        for located in self.written:
+            value = located.value
+            if not isinstance(value, dict) or value.get("kind") != "LimitRange":
+                continue
+            limits, place = at(value, "spec.limits"), at(value, "metadata.namespace")
+            given = [
+                at(item, field)
+                for item in (limits if isinstance(limits, list) else ())
+                for field in ("defaultRequest", "default")
+            ]
+            names = frozenset(str(name) for item in given if isinstance(item, dict) for name in item)
+            namespace = str(place or "default")
+            found[namespace] = found.get(namespace, frozenset()) | names
+        return found
+
     @cached_property
     def nodes_by_pool(self) -> dict[str, list[Node]]:
         found: dict[str, list[Node]] = {}
@@ -228,7 +268,7 @@ def _values(wanted: Requirements, key: str) -> frozenset[str]:
 
 
 def _anywhere(wanted: Requirements) -> Requirements:
-    """Without zones, which belong to a region that is not known."""
+    """Without zones, which belong to a region that is not known, or are none of the catalogue's."""
     return Requirements.of(item for item in wanted if item.key not in (labels.ZONE, labels.ZONE_ID))
 
 
@@ -250,7 +290,8 @@ def _templates(item: Manifest) -> Iterator[Template]:
             thing.spec.restart_policy == "Always",
         )
         return
-    at_path, template, replicas, endless = "spec", None, None, True
+    at_path, template, replicas = "spec", None, None
+    endless = not item.foreign or item.written[0] in _ENDLESS
     if isinstance(thing, Deployment | ReplicaSet | StatefulSet):
         template, replicas = thing.spec.template, thing.spec.replicas
     elif isinstance(thing, DaemonSet):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from dovetail.base.guess import nearest
 from dovetail.cloud import catalog
 from dovetail.cloud.catalog import store
 from dovetail.model import labels
@@ -27,14 +28,23 @@ DEVICES = (
     "habana.ai/gaudi",
     "amd.com/gpu",
 )
-_ZONE = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-\d)(?:-[a-z]+-\d)?[a-z]")
+# What nodes have of their own, which needs no domain in its name.
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+_ZONE = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-\d)(?P<local>-[a-z]+\d?-\d)?[a-z]")
+_WAVELENGTH = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-\d)(?P<local>-wl\d-[a-z]+-wlz-\d)")
 KEYS = (labels.AWS_WELL_KNOWN - _NOT_OF_TYPES) - set(_OF_OFFERINGS)
 
 
 def region_of_zone(zone: str) -> str:
     """The region in a zone's name; "" for a name of another kind."""
-    match = _ZONE.fullmatch(zone)
+    match = _ZONE.fullmatch(zone) or _WAVELENGTH.fullmatch(zone)
     return match["region"] if match else ""
+
+
+def is_local_zone(zone: str) -> bool:
+    """True iff it is a Local or Wavelength Zone by its name, of which the catalogue has none."""
+    match = _ZONE.fullmatch(zone) or _WAVELENGTH.fullmatch(zone)
+    return bool(match and match["local"])
 
 
 @lru_cache(maxsize=64)
@@ -104,6 +114,14 @@ def devices(region: str) -> dict[str, frozenset[str]]:
         name: frozenset(device for device in DEVICES if kind.capacity.get(device))
         for name, kind in types(region).items()
     }
+
+
+def meant_resource(name: str, known: tuple[str, ...] = RESOURCES) -> str:
+    """Which resource was meant by a name that no node has; "" for names that some node may have."""
+    if name in known or name.startswith(("hugepages-", "attachable-volumes-")):
+        return ""
+    near = nearest(name, DEVICES if "/" in name else known, alike=0.9 if "/" in name else 0.5)
+    return near[0] if near and near[0] != name else ""
 
 
 def zones(region: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ from dovetail.lint import shelf
 from dovetail.lint.inventory import Fault, Inventory
 from dovetail.model import labels
 from dovetail.reading import Located, documents, read_leniently
-from dovetail.reading.terraform import read_terraform
+from dovetail.reading.terraform import is_expression, read_terraform
 
 _CHART_KEYS = frozenset({"settings", "controller", "serviceAccount", "logLevel", "serviceMonitor"})
 _LONGEST = 1 << 30  # a line
@@ -95,7 +95,9 @@ def _faults(errors: list[InputError], written: list[Located]) -> Iterator[Fault]
         places = starts.get(error.source, [])
         at = bisect_right(places, (error.line or 0, error.column or _LONGEST, len(written)))
         about = written[places[at - 1][2]] if at and (error.kind or error.path) else None
-        yield Fault(error, about)
+        fault = Fault(error, about)
+        if not (_is_terraform(error.source) and is_expression(fault.value)):
+            yield fault
 
 
 def _is_values(value: Any) -> bool:

@@ -14,6 +14,14 @@ from dovetail.reading.located import Located
 from dovetail.reading.refusals import refusal
 
 _ALIKE = 0.85  # groups share much, such as .k8s.io: only a slip of the fingers is a guess
+# Kinds that are no mistake, though nothing here reads them: of groups that are read in part, or that are
+# called nearly as one of Kubernetes' own.
+_NOT_READ = {
+    "keda.sh": ("ClusterTriggerAuthentication", "TriggerAuthentication"),
+    "autoscaling.x-k8s.io": ("ProvisioningRequest",),
+    "scheduling.x-k8s.io": ("ElasticQuota", "PodGroup"),
+}
+_EXTENSIONS = "extensions"  # what Deployment and Ingress were in long ago
 _MARKS = ("uid", "resourceVersion")  # of metadata: only a server writes them
 _START = "a manifest starts with lines such as 'apiVersion: apps/v1' and 'kind: Deployment'"
 
@@ -48,9 +56,16 @@ def unknown_kind(located: Located) -> InputError | None:
             fault = f"{name} is required" if value in (None, "") else f"{name} must be text"
             return refusal(located, name, fault, _START)
     group = group_of(version)
+    if kind in _NOT_READ.get(group, ()):
+        return None
     if group not in _groups():
         near = nearest(group, sorted(_groups()), alike=_ALIKE)
         near = [name for name in near if kind in _groups()[name]]
+        if "/" in version and "." not in group and group != _EXTENSIONS:
+            # Kubernetes' own groups alone have names without a dot.
+            have = [name for name in sorted(_groups()) if kind in _groups()[name]] or near
+            hint = f"; did you mean {have[0]}?" if have else ""
+            return refusal(located, "apiVersion", f"unknown group {group!r}{hint}")
         if "/" in version and near:
             return refusal(located, "apiVersion", f"unknown group {group!r}; did you mean {near[0]}?")
         # The core's group is empty, so a word without a slash is a version or a slip.

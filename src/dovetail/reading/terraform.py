@@ -1,8 +1,8 @@
 """Objects that Terraform files hold, each with its place in the file.
 
 Read are `kubernetes_manifest` (an object written in HCL), `kubectl_manifest` (YAML in a heredoc) and what
-`helm_release` sets of the chart. HCL is not evaluated: an expression stands as `<its text>`, so that what is
-left in `${...}` of plain manifests is distinguished from it.
+`helm_release` sets of the chart, one by one or as YAML in a heredoc. HCL is not evaluated: an expression
+stands as `<its text>`, so that what is left in `${...}` of plain manifests is distinguished from it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _TOKEN = re.compile(
     |(?P<word>[^\s"{}\[\],=\#]+)""",
     re.X | re.S,
 )
+_IN_TEXT = re.compile(r"(?<!\$)\$\{((?:[^{}\n]|\{[^{}\n]*\})+)\}|\$\$\{")
+_STANDS_FOR = re.compile(r"<[^<>\s][^\n]*>")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _PLAIN = re.compile(r"true|false|null|-?[0-9]+(?:\.[0-9]+)?")
 
@@ -45,8 +47,11 @@ def read_terraform(
         end = _closing(text, match.end() - 1)
         block = text[match.end() : end]
         if match[1] == "helm_release":
-            if _CHARTS.search(block) and (values := _settings(block)):
-                found.append((match.end(), match[1], values))
+            if _CHARTS.search(block):
+                if values := _settings(block):
+                    found.append((match.end(), match[1], values))
+                for values_match in _HEREDOC.finditer(text, match.end(), end):
+                    found.append((values_match.start(2), match[1], _filled(values_match[2])))
             continue
         begin = _MANIFEST.search(block)
         if begin is not None:
@@ -54,13 +59,23 @@ def read_terraform(
             found.append((start, match[1], _as_yaml(text[start : _closing(text, start) + 1])))
     for match in _HEREDOC.finditer(text):
         if re.search(r"^\s*apiVersion:", match[2], re.M):
-            found.append((match.start(2), "kubectl_manifest", match[2]))
+            found.append((match.start(2), "kubectl_manifest", _filled(match[2])))
     for start, kind, body in sorted(found):
         try:
             for located in read_yaml(_padding(text, start) + body, source):
                 yield kind, located
         except InputError as error:
             fault(error)
+
+
+def is_expression(value: object) -> bool:
+    """True iff a value holds what Terraform works out when it is applied."""
+    return isinstance(value, str) and _STANDS_FOR.search(value) is not None
+
+
+def _filled(template: str) -> str:
+    """A heredoc with its expressions as `<their text>`; `$${` is a `${` that is meant so."""
+    return _IN_TEXT.sub(lambda match: f"<{''.join(match[1].split())}>" if match[1] else "${", template)
 
 
 def _padding(text: str, start: int) -> str:

@@ -9,9 +9,10 @@ from statistics import median_low
 from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
+from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import condition
 from dovetail.base.errors import InputError
-from dovetail.base.guess import meant
+from dovetail.base.guess import meant, nearest
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.amifamily.userdata.check import remarks
 from dovetail.cloud.aws.nodeclass.validation import faults
@@ -135,6 +136,15 @@ def selector_finds_nothing(inventory: Inventory) -> Iterator[Remark]:
 def tag_misspelt(inventory: Inventory) -> Iterator[Remark]:
     for manifest, item in inventory.of(EC2NodeClass):
         for key in item.spec.tags:
+            if usual := next((known for known in _TAGS if _one_off(key, known)), ""):
+                yield Remark(
+                    manifest.located,
+                    f"spec.tags.{key}",
+                    f"tag {key} is not {usual}",
+                    "instances get it as it is, and whatever looks for the right one finds none",
+                    f"did you mean {usual}?",
+                )
+                continue
             for word in re.findall(r"[A-Z]?[a-z]{5,}", key):
                 near = next((known for known in _WORDS if _slip(word.lower(), known)), "")
                 if near:
@@ -374,6 +384,17 @@ def _pool_of(inventory: Inventory, name: str) -> str:
 
 @rule("NC012", "class-missing", _WARNING, "A pool whose class is not there")
 def class_missing(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        if slip := _misnamed(view.pool.spec.template.spec.node_class_ref):
+            field, given, meant = slip
+            yield Remark(
+                view.manifest.located,
+                f"spec.template.spec.nodeClassRef.{field}",
+                f"NodePool {view.name} names a class of {field} {given}, which there is not",
+                "without its class the pool is never ready",
+                f"did you mean {meant}?",
+                severity=_ERROR,
+            )
     if not inventory.classes:
         return
     for view in inventory.pools:
@@ -388,6 +409,19 @@ def class_missing(inventory: Inventory) -> Iterator[Remark]:
                 _meant(reference.name, inventory.classes),
                 severity=_ERROR if inventory.snapshot else None,
             )
+
+
+# What classes are called here; those of other providers have names of their own.
+_CLASSES = {"EC2NodeClass": "karpenter.k8s.aws", "KWOKNodeClass": "karpenter.kwok.sh"}
+
+
+def _misnamed(reference: NodeClassRef) -> tuple[str, str, str] | None:
+    """(field, what it holds, what was meant) of a reference that nearly names a kind, or not its group."""
+    kind, group = reference.kind, reference.group
+    if kind in _CLASSES:
+        return ("group", group, _CLASSES[kind]) if group != _CLASSES[kind] else None
+    near = nearest(kind, list(_CLASSES), alike=0.85)
+    return ("kind", kind, near[0]) if near and group == _CLASSES[near[0]] else None
 
 
 @rule("NC013", "latest-image", _INFO, "Images that change by themselves", default=False)

@@ -115,7 +115,7 @@ def unknown_type(inventory: Inventory) -> Iterator[Remark]:
                 continue
             for place, value in enumerate(item.values):
                 found = _unknown_value(view, key, value)
-                if found:
+                if found and (item.operator == "In" or _is_slip(key, value)):
                     what, why, fix = found
                     yield Remark(
                         view.manifest.located,
@@ -125,6 +125,35 @@ def unknown_type(inventory: Inventory) -> Iterator[Remark]:
                         fix,
                         severity=_ERROR if len(item.values) == 1 and item.operator == "In" else _WARNING,
                     )
+
+
+# How types, families and sizes of EC2 are spelt, those of other regions and past ones too.
+_SPELT = {
+    labels.INSTANCE_TYPE: r"[a-z]+\d*[a-z]*(-\w+)?\.(nano|micro|small|medium|large|\d*xlarge|metal(-\d+xl)?)",
+    f"{labels.AWS}instance-size": r"nano|micro|small|medium|large|\d*xlarge|metal(-\d+xl)?",
+    f"{labels.AWS}instance-family": r"[a-z]+\d+[a-z]*(-\w+)?",
+    f"{labels.AWS}instance-category": r"[a-z]{1,4}",
+}
+
+
+_FEW_VALUES = {
+    labels.CAPACITY_TYPE: (labels.SPOT, labels.ON_DEMAND, labels.RESERVED),
+    labels.OS: ("linux", "windows"),
+}
+
+
+def _meant_region(zone: str) -> str:
+    """The region of a zone that names none, but nearly does; "" for zones of other kinds."""
+    region = zone.rstrip("abcdefgh")
+    if region in shelf.known_regions() or region == zone:
+        return ""
+    near = nearest(region, sorted(shelf.known_regions()), alike=0.9)
+    return near[0] if near else ""
+
+
+def _is_slip(key: str, value: str) -> bool:
+    """True iff what is to be kept out is no name at all: one that is not sold here may well stand there."""
+    return key in _SPELT and not re.fullmatch(_SPELT[key], value)
 
 
 def _unknown_value(view: PoolView, key: str, value: str) -> tuple[str, str, str] | None:
@@ -137,7 +166,22 @@ def _unknown_value(view: PoolView, key: str, value: str) -> tuple[str, str, str]
             return f"there is no instance type {value}", why, f"did you mean {near[0]}?" if near else ""
         if view.known and value not in shelf.types(view.region):
             return f"{value} is not sold in {view.region}", "nodes of that type never come", "leave it out"
-    elif key == labels.ZONE and view.known and value not in shelf.zones(view.region):
+    elif key in _FEW_VALUES:
+        if value not in _FEW_VALUES[key]:
+            near = nearest(value, _FEW_VALUES[key])
+            return (
+                f"{key} is never {value}",
+                f"it is {', '.join(_FEW_VALUES[key])}",
+                f"did you mean {near[0]}?" if near else "",
+            )
+    elif key == labels.ZONE and (region := _meant_region(value)):
+        return f"there is no zone {value}", "no region is called so", f"did you mean {region}{value[-1]}?"
+    elif (
+        key == labels.ZONE
+        and view.known
+        and value not in shelf.zones(view.region)
+        and not shelf.is_local_zone(value)
+    ):
         known = sorted(shelf.zones(view.region))
         return (
             f"{view.region} has no zone {value}",
@@ -215,6 +259,7 @@ def pools_overlap(inventory: Inventory) -> Iterator[Remark]:
                     one
                     for one in members[:place]
                     if one.name != view.name
+                    and inventory.one_cluster(one.manifest, view.manifest)
                     and one.requirements.overlaps(_without_pool(view))
                     and names[id(one)] & names[id(view)]
                     and one.capacity_types & view.capacity_types
@@ -601,6 +646,20 @@ def no_limits(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+@rule("NP022", "limit-of-nothing", _WARNING, "A limit on a resource that no node has")
+def limit_of_nothing(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        for name in view.pool.spec.limits:
+            if near := shelf.meant_resource(name, (*shelf.RESOURCES, "nodes")):
+                yield Remark(
+                    view.manifest.located,
+                    f"spec.limits.{name}",
+                    f"NodePool {view.name} limits {name}, which no node has",
+                    "nothing is ever counted against it, so the pool buys without that limit",
+                    f"did you mean {near}?",
+                )
+
+
 @rule("NP021", "nodes-never-removed", _WARNING, "A Provisioner that never takes a node away")
 def nodes_never_removed(inventory: Inventory) -> Iterator[Remark]:
     for located in inventory.written:
@@ -656,4 +715,5 @@ RULES = (
     architecture_left_open,
     no_limits,
     nodes_never_removed,
+    limit_of_nothing,
 )

@@ -143,6 +143,99 @@ def scaled_twice(inventory: Inventory) -> Iterator[Remark]:
         seen.setdefault(key, name)
 
 
+@rule("KE006", "trigger-unknown", _ERROR, "A trigger of a type that KEDA does not have")
+def trigger_unknown(inventory: Inventory) -> Iterator[Remark]:
+    found = [(manifest, item.spec.triggers) for manifest, item in inventory.of(ScaledObject)]
+    found += [(manifest, item.spec.triggers) for manifest, item in inventory.of(ScaledJob)]
+    for manifest, triggers in found:
+        for index, trigger in enumerate(triggers):
+            near = nearest(trigger.type, _TRIGGERS, alike=0.7)
+            # KEDA's list grows, so only what is nearly one of it is a mistake.
+            if near and trigger.type not in _TRIGGERS:
+                yield Remark(
+                    manifest.located,
+                    f"spec.triggers[{index}].type",
+                    f"KEDA has no trigger {trigger.type}",
+                    "the object never becomes ready, and nothing is scaled by it",
+                    f"did you mean {near[0]}?",
+                )
+
+
+_TRIGGERS = [
+    "activemq",
+    "apache-kafka",
+    "arangodb",
+    "artemis-queue",
+    "aws-cloudwatch",
+    "aws-dynamodb",
+    "aws-dynamodb-streams",
+    "aws-kinesis-stream",
+    "aws-sqs-queue",
+    "azure-app-insights",
+    "azure-blob",
+    "azure-data-explorer",
+    "azure-eventhub",
+    "azure-log-analytics",
+    "azure-monitor",
+    "azure-pipelines",
+    "azure-queue",
+    "azure-servicebus",
+    "beanstalkd",
+    "cassandra",
+    "couchdb",
+    "cpu",
+    "cron",
+    "datadog",
+    "dynatrace",
+    "elasticsearch",
+    "etcd",
+    "external",
+    "external-push",
+    "gcp-cloudtasks",
+    "gcp-pubsub",
+    "gcp-stackdriver",
+    "gcp-storage",
+    "github-runner",
+    "graphite",
+    "huawei-cloudeye",
+    "ibmmq",
+    "influxdb",
+    "kafka",
+    "kubernetes-workload",
+    "liiklus",
+    "loki",
+    "memory",
+    "metrics-api",
+    "mongodb",
+    "mssql",
+    "mysql",
+    "nats-jetstream",
+    "new-relic",
+    "nsq",
+    "openstack-metric",
+    "openstack-swift",
+    "postgresql",
+    "predictkube",
+    "prometheus",
+    "pulsar",
+    "rabbitmq",
+    "redis",
+    "redis-cluster",
+    "redis-cluster-streams",
+    "redis-sentinel",
+    "redis-sentinel-streams",
+    "redis-streams",
+    "selenium-grid",
+    "solace-event-queue",
+    "solarwinds",
+    "solr",
+    "splunk",
+    "splunk-observability",
+    "stan",
+    "sumologic",
+    "temporal",
+]
+
 # What the chart takes; a test holds it against charts/dovetail/values.schema.json.
 SETTINGS = (
     "batchMaxDuration",
@@ -361,6 +454,7 @@ RULES = (
     cron_unreadable,
     scaled_target_missing,
     scaled_twice,
+    trigger_unknown,
     unknown_value,
     queue_missing,
     cluster_name_missing,

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from dovetail.api.core import Node, Pod, PodSpec, Taint
+from dovetail.api.core import Node, Pod, PodAffinityTerm, PodSpec, Taint
 from dovetail.api.keda import ScaledObject
-from dovetail.api.meta import Meta
+from dovetail.api.meta import LabelSelector, Meta
 from dovetail.api.workloads import Job, PodDisruptionBudget, PriorityClass
+from dovetail.base.guess import nearest
 from dovetail.disrupt.pods import do_not_disrupt_error, never_allows
 from dovetail.lint import shelf
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView, Template
 from dovetail.lint.rules.nodepool import near_label
 from dovetail.model import labels
-from dovetail.model.requirement import pod_requirements
+from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import pod_requests
 from dovetail.model.selector import Selector
 from dovetail.model.taints import HARD_EFFECTS, taint_text, untolerated
@@ -36,6 +37,8 @@ def _own(inventory: Inventory) -> Iterator[Template]:
 def no_requests(inventory: Inventory) -> Iterator[Remark]:
     for template in _own(inventory):
         wanted = pod_requests(_pod(template))
+        if inventory.filled_in.get(template.namespace, frozenset()) & {"cpu", "memory"}:
+            continue
         if template.spec.containers and not wanted.get("cpu") and not wanted.get("memory"):
             yield Remark(
                 template.manifest.located,
@@ -54,6 +57,8 @@ def no_memory_request(inventory: Inventory) -> Iterator[Remark]:
             continue
         if all(_PAUSE.search(container.image) for container in template.spec.containers):
             continue  # it does nothing, and needs next to none
+        if "memory" in inventory.filled_in.get(template.namespace, frozenset()):
+            continue
         yield Remark(
             template.manifest.located,
             f"{template.path}.containers[0].resources",
@@ -213,13 +218,39 @@ def spread_over_region(inventory: Inventory) -> Iterator[Remark]:
                     f"write {labels.ZONE}",
                 )
             elif near := near_label(item.topology_key):
-                yield Remark(
-                    template.manifest.located,
-                    path,
-                    f"{template.name} is spread over {item.topology_key}",
-                    "no node has that label, so no pod is ever placed by it",
-                    f"did you mean {near}?",
-                )
+                yield _no_such_topology(template, path, item.topology_key, near)
+        for path, term, _ in _affinity_terms(template):
+            if near := near_label(term.topology_key):
+                yield _no_such_topology(template, f"{path}.topologyKey", term.topology_key, near)
+
+
+def _no_such_topology(template: Template, path: str, key: str, near: str) -> Remark:
+    return Remark(
+        template.manifest.located,
+        path,
+        f"{template.name} is spread over {key}",
+        "no node has that label, so no pod is ever placed by it",
+        f"did you mean {near}?",
+    )
+
+
+def _affinity_terms(template: Template) -> Iterator[tuple[str, PodAffinityTerm, bool]]:
+    """(path, term, whether it keeps pods apart) of all terms about pods, required and preferred."""
+    affinity = template.spec.affinity
+    if affinity is None:
+        return
+    for field, part in (
+        ("podAffinity", affinity.pod_affinity),
+        ("podAntiAffinity", affinity.pod_anti_affinity),
+    ):
+        if part is None:
+            continue
+        below, apart = f"{template.path}.affinity.{field}", field == "podAntiAffinity"
+        for index, term in enumerate(part.required):
+            yield f"{below}.requiredDuringSchedulingIgnoredDuringExecution[{index}]", term, apart
+        for index, weighted in enumerate(part.preferred):
+            path = f"{below}.preferredDuringSchedulingIgnoredDuringExecution[{index}].podAffinityTerm"
+            yield path, weighted.pod_affinity_term, apart
 
 
 @rule("WL009", "selects-others", _WARNING, "A spread or anti-affinity that does not select its own pods")
@@ -234,6 +265,21 @@ def selects_others(inventory: Inventory) -> Iterator[Remark]:
                     "the pods that are placed are not counted, so all of them may go to one place",
                     "write labels of the pod template into it",
                 )
+        for path, term, apart in _affinity_terms(template):
+            wanted = term.label_selector
+            if (
+                apart
+                and wanted is not None
+                and not Selector.read(wanted).matches(template.labels)
+                and _nearly_selects(wanted, template)
+            ):
+                yield Remark(
+                    template.manifest.located,
+                    f"{path}.labelSelector",
+                    f"the anti-affinity of {template.name} nearly selects its own pods",
+                    "labels match by their letters, so it keeps nothing apart",
+                    "write labels of the pod template into it",
+                )
 
 
 @rule("WL010", "no-pool-fits", _ERROR, "Pods that no pool and no node can take")
@@ -246,7 +292,9 @@ def no_pool_fits(inventory: Inventory) -> Iterator[Remark]:
         if template.replicas is None and template.endless:
             continue  # daemons go to nodes that are there for others
         wanted = pod_requirements(_pod(template))
-        if not _selects(template.spec):
+        if not _selects(template.spec) or template.spec.node_name:
+            continue
+        if any(_elsewhere(item) for item in wanted):
             continue
         if any(view.requirements.suits(item, labels.AWS_WELL_KNOWN) for view in views for item in wanted):
             continue
@@ -258,13 +306,44 @@ def no_pool_fits(inventory: Inventory) -> Iterator[Remark]:
             if wanted
         ]
         selector = bool(template.spec.node_selector)
+        others = bool(wanted) and all(_of_others(item, views) for item in wanted)
         yield Remark(
             template.manifest.located,
             f"{template.path}.{'nodeSelector' if selector else 'affinity.nodeAffinity'}",
             f"no pool here can have a node for the pods of {template.name}",
             "; ".join(reasons) or "its rules contradict each other",
             "label a pool's template so, or ask for what a pool has; check with the pools' files too",
+            severity=Severity.WARNING if others and not inventory.snapshot else None,
         )
+
+
+# Labels that nodes of other makers have: managed node groups, Fargate, eksctl, kops and kubeadm.
+_OF_EVERY_POOL = (labels.NODEPOOL, labels.CAPACITY_TYPE, labels.REGISTERED, labels.INITIALIZED)
+_KARPENTERS = ("karpenter.sh/", labels.AWS)
+_A_SLIP = 0.8  # how much alike two labels are of which one is the other misspelt
+_OF_OTHERS = ("eks.amazonaws.com/", "alpha.eksctl.io/", "kops.k8s.io/", "node-role.kubernetes.io/")
+
+
+def _elsewhere(wanted: Requirements) -> bool:
+    """True iff pods say themselves that they belong on nodes that no pool makes."""
+    return any(
+        (item.key in _OF_EVERY_POOL and item.operator() == "DoesNotExist")
+        or (item.key.startswith(_OF_OTHERS) and not item.allows_absence())
+        for item in wanted
+    )
+
+
+def _of_others(wanted: Requirements, views: Iterable[PoolView]) -> bool:
+    """True iff a label is asked for that no pool knows: a node group that is not here may have it."""
+    own = {item.key for view in views for item in view.requirements}
+    return any(
+        not item.allows_absence()
+        and item.key not in own | labels.AWS_WELL_KNOWN
+        and not item.key.startswith(_KARPENTERS)
+        and not near_label(item.key)
+        and not nearest(item.key, own, alike=_A_SLIP)
+        for item in wanted
+    )
 
 
 def _selects(spec: PodSpec) -> bool:
@@ -313,6 +392,49 @@ def _refusing(view: PoolView, template: Template) -> list[Taint]:
     return list(untolerated(hard, template.spec.tolerations))
 
 
+@rule("WL013", "annotation-misspelt", _WARNING, "An annotation that is like one of Karpenter's, and is none")
+def annotation_misspelt(inventory: Inventory) -> Iterator[Remark]:
+    given = [(item.manifest, item.meta, item.annotations) for item in inventory.templates]
+    given += [
+        (view.manifest, "spec.template.metadata", view.pool.spec.template.metadata.annotations)
+        for view in inventory.pools
+    ]
+    for manifest, meta, names in given:
+        for key in names:
+            near = nearest(key, _ANNOTATIONS, alike=0.92)
+            if near and key not in _ANNOTATIONS:
+                yield Remark(
+                    manifest.located,
+                    f"{meta}.annotations.{key}",
+                    f"{key} is no annotation that is looked at",
+                    "annotations of other names are kept and mean nothing",
+                    f"did you mean {near[0]}?",
+                )
+
+
+_ANNOTATIONS = (labels.DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate")
+
+
+@rule("WL014", "resource-misspelt", _ERROR, "A request or a limit of a resource that is none")
+def resource_misspelt(inventory: Inventory) -> Iterator[Remark]:
+    for template in inventory.templates:
+        for field, containers in (
+            ("initContainers", template.spec.init_containers),
+            ("containers", template.spec.containers),
+        ):
+            for index, container in enumerate(containers):
+                asked = (("requests", container.resources.requests), ("limits", container.resources.limits))
+                for part, name in ((part, name) for part, names in asked for name in names):
+                    if near := shelf.meant_resource(name):
+                        yield Remark(
+                            template.manifest.located,
+                            f"{template.path}.{field}[{index}].resources.{part}.{name}",
+                            f"{template.name} asks for {name}, which no node has",
+                            "the API server refuses the name, or the pods never schedule",
+                            f"did you mean {near}?",
+                        )
+
+
 @rule("WL012", "budget-selects-nothing", _WARNING, "A PodDisruptionBudget that selects no pod")
 def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
     for manifest, item in inventory.of(PodDisruptionBudget):
@@ -323,6 +445,9 @@ def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
         pods = (pod for _, pod in inventory.of(Pod) if pod.metadata.namespace == item.metadata.namespace)
         if any(selector.matches(pod.metadata.labels) for pod in pods):
             continue
+        # An operator's pods, or those of files that are not here, may have labels that nothing tells here.
+        if not any(_was_meant(item, template) for template in near):
+            continue
         names = ", ".join(template.name for template in near[:3])
         yield Remark(
             manifest.located,
@@ -331,6 +456,25 @@ def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
             f"it protects nothing; in its namespace are {names}",
             "write labels of the pod template into it",
         )
+
+
+def _was_meant(budget: PodDisruptionBudget, template: Template) -> bool:
+    """True iff a budget is for a template by its name, or all its labels are nearly the template's."""
+    if budget.metadata.name == template.manifest.object.metadata.name:
+        return True
+    return _nearly_selects(budget.spec.selector or LabelSelector(), template)
+
+
+def _nearly_selects(selector: LabelSelector, template: Template) -> bool:
+    wanted = selector.match_labels
+    return bool(wanted) and all(
+        value in template.labels.values() or _nearly(value, template.labels.get(key, ""))
+        for key, value in wanted.items()
+    )
+
+
+def _nearly(word: str, known: str) -> bool:
+    return sorted(word) == sorted(known) or bool(nearest(word, [known], alike=_A_SLIP))
 
 
 def _pod(template: Template) -> Pod:
@@ -353,4 +497,6 @@ RULES = (
     no_pool_fits,
     taint_not_tolerated,
     budget_selects_nothing,
+    annotation_misspelt,
+    resource_misspelt,
 )

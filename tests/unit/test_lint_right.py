@@ -1,0 +1,280 @@
+"""Right manifests, as teams have them: nothing is said of any; and a slip in any word of them is found."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dovetail.lint.check import check
+from dovetail.lint.finding import Finding
+from dovetail.lint.survey import survey
+from dovetail.lint.table import chosen
+
+FOLDER = Path(__file__).parent / "right"
+FILES = sorted(path for path in FOLDER.iterdir())
+TEAMS = 45  # each with a class, a pool and a workload of its own
+Document = dict[str, Any]
+
+
+def _said(*paths: Path) -> list[Finding]:
+    return list(check(survey([str(path) for path in paths], recursive=True), chosen()))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_nothing_is_said_of_right_manifests(file: Path) -> None:
+    assert [item.text for item in _said(file)] == []
+
+
+CLASSES: list[Document] = [
+    {"amiSelectorTerms": [{"alias": "al2023@latest"}]},
+    {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}], "kubelet": {"maxPods": 110}},
+    {"amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}], "amiFamily": "AL2023"},
+    {
+        "amiSelectorTerms": [{"tags": {"image": "golden"}}],
+        "amiFamily": "Custom",
+        "userData": "#!/bin/sh\njoin\n",
+    },
+    {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "blockDeviceMappings": [
+            {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "40Gi", "volumeType": "gp3"}}
+        ],
+    },
+    {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "instanceStorePolicy": "RAID0",
+        "kubelet": {"maxPods": 58},
+    },
+]
+REQUIREMENTS: list[tuple[str, str, list[str]]] = [
+    ("karpenter.k8s.aws/instance-category", "In", ["c", "m", "r"]),
+    ("karpenter.k8s.aws/instance-family", "In", ["m7g", "c7g", "r7g", "m6g"]),
+    ("karpenter.k8s.aws/instance-family", "NotIn", ["t2", "t3", "m1", "g4ad"]),
+    ("karpenter.k8s.aws/instance-generation", "Gt", ["4"]),
+    ("karpenter.k8s.aws/instance-generation", "In", ["6", "7"]),
+    ("karpenter.k8s.aws/instance-size", "In", ["large", "xlarge", "2xlarge", "4xlarge"]),
+    ("karpenter.k8s.aws/instance-size", "NotIn", ["nano", "micro", "metal", "metal-48xl"]),
+    ("karpenter.k8s.aws/instance-cpu", "In", ["4", "8", "16"]),
+    ("karpenter.k8s.aws/instance-memory", "Gt", ["8191"]),
+    ("karpenter.k8s.aws/instance-cpu-manufacturer", "In", ["aws", "amd", "intel"]),
+    ("karpenter.k8s.aws/instance-hypervisor", "In", ["nitro"]),
+    ("karpenter.k8s.aws/instance-local-nvme", "DoesNotExist", []),
+    ("node.kubernetes.io/instance-type", "NotIn", ["t1.micro", "m1.small", "p2.xlarge"]),
+    ("topology.kubernetes.io/zone", "In", ["ap-northeast-2a", "ap-northeast-2b", "ap-northeast-2c"]),
+    ("karpenter.sh/capacity-type", "In", ["spot", "on-demand"]),
+    ("karpenter.sh/capacity-type", "In", ["reserved", "on-demand"]),
+    ("karpenter.sh/capacity-type", "NotIn", ["spot"]),
+]
+DISRUPTIONS: list[Document] = [
+    {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"},
+    {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
+    {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "0s",
+        "budgets": [{"nodes": "10%"}],
+    },
+    {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "5m",
+        "budgets": [
+            {
+                "nodes": "0",
+                "schedule": "0 1 * * mon-fri",
+                "duration": "8h",
+                "reasons": ["Underutilized", "Drifted"],
+            },
+            {"nodes": "3"},
+        ],
+    },
+    {
+        "consolidateAfter": "1h",
+        "budgets": [{"nodes": "100%", "reasons": ["Empty"]}, {"nodes": "1", "reasons": ["Drifted"]}],
+    },
+]
+PODS: list[Document] = [
+    {},
+    {"terminationGracePeriodSeconds": 120, "priorityClassName": "system-cluster-critical"},
+    {"nodeSelector": {"kubernetes.io/os": "linux"}},
+    {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone"}]},
+    {"topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "kubernetes.io/hostname", "minDomains": 2}]},
+    {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}},
+    {
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "topology.k8s.aws/zone-id"}
+                ]
+            }
+        }
+    },
+]
+
+
+def _team(number: int) -> list[Document]:
+    """A class, a pool of it, and what runs there alone: each combination can be had."""
+    dice = random.Random(number)
+    name, label = f"team-{number}", {"app": f"app-{number}"}
+    tags = [{"tags": {"karpenter.sh/discovery": "shop"}}]
+    chosen_ones = {
+        key: (operator, values) for key, operator, values in dice.sample(REQUIREMENTS, k=dice.randrange(1, 6))
+    }
+    if "karpenter.k8s.aws/instance-family" in chosen_ones:  # these are of AWS, and of some generations
+        chosen_ones.pop("karpenter.k8s.aws/instance-generation", None)
+    own = {"team": name}
+    template: Document = {
+        "metadata": {"labels": own},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
+            "expireAfter": dice.choice(["720h", "Never", "2160h"]),
+            "taints": [{"key": "team", "value": name, "effect": dice.choice(["NoSchedule", "NoExecute"])}],
+            "requirements": [
+                {"key": key, "operator": operator, **({"values": values} if values else {})}
+                for key, (operator, values) in chosen_ones.items()
+            ],
+        },
+    }
+    if dice.random() < 0.3:
+        template["spec"]["terminationGracePeriod"] = "30m"
+    pods = copy.deepcopy(dice.choice(PODS))
+    for spread in pods.get("topologySpreadConstraints", ()):
+        spread["labelSelector"] = {"matchLabels": label}
+        spread["whenUnsatisfiable"] = "DoNotSchedule"
+    for part in pods.get("affinity", {}).values():
+        (term,) = part["requiredDuringSchedulingIgnoredDuringExecution"]
+        term.setdefault("topologyKey", "kubernetes.io/hostname")
+        term["labelSelector"] = {"matchLabels": label}
+    pods["nodeSelector"] = {**pods.get("nodeSelector", {}), **own}
+    pods["tolerations"] = [
+        dice.choice([{"key": "team", "operator": "Exists"}, {"key": "team", "value": name}])
+    ]
+    pods["containers"] = [
+        {"name": "app", "image": "app", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    ]
+    kind = dice.choice(["Deployment", "StatefulSet", "Job"])
+    spec: Document = {"template": {"metadata": {"labels": label}, "spec": pods}}
+    if kind == "Job":
+        pods["restartPolicy"] = "Never"
+    else:
+        spec |= {"replicas": dice.randrange(2, 30), "selector": {"matchLabels": label}}
+    if kind == "StatefulSet":
+        spec["serviceName"] = name
+    budget = {"maxUnavailable": dice.choice([1, "25%"]), "selector": {"matchLabels": label}}
+    return [
+        _object(
+            "karpenter.k8s.aws/v1",
+            "EC2NodeClass",
+            name,
+            {
+                "role": "KarpenterNodeRole-shop",
+                "subnetSelectorTerms": tags,
+                "securityGroupSelectorTerms": tags,
+                **dice.choice(CLASSES),
+            },
+        ),
+        _object(
+            "karpenter.sh/v1",
+            "NodePool",
+            name,
+            {
+                "weight": dice.choice([1, 10, 100]),
+                "limits": {"cpu": dice.choice([500, "2k"]), "memory": "4Ti"},
+                "disruption": dice.choice(DISRUPTIONS),
+                "template": template,
+            },
+        ),
+        _object("batch/v1" if kind == "Job" else "apps/v1", kind, name, spec),
+        _object("policy/v1", "PodDisruptionBudget", name, budget),
+    ]
+
+
+def _object(version: str, kind: str, name: str, spec: Document) -> Document:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def test_nothing_is_said_of_teams_that_share_a_cluster(tmp_path: Path) -> None:
+    made = [document for number in range(TEAMS) for document in _team(number)]
+    written = sum(path.read_text("utf-8").count("\nkind: ") for path in FILES)
+    assert len(made) + written > 200
+    file = tmp_path / "teams.yaml"
+    file.write_text("---\n".join(yaml.safe_dump(document, sort_keys=False) for document in made))
+    assert [item.text for item in _said(file)] == []
+
+
+def test_folders_of_different_clusters_are_not_one(tmp_path: Path) -> None:
+    pool = (FOLDER / "orders.yaml").read_text("utf-8").split("---\n")[1]
+    for cluster in ("dev", "prod"):
+        folder = tmp_path / cluster
+        folder.mkdir()
+        (folder / "pools.yaml").write_text(pool)
+        extra = pool.replace("metadata: {name: default}", f"metadata: {{name: {cluster}}}")
+        (folder / "extra.yaml").write_text(extra.replace("orders", "extra"))
+    assert [item.text for item in _said(tmp_path)] == []
+
+
+# Words of which any is right: names of one's own, amounts, and what only an account knows.
+FREE = {
+    "KarpenterNodeRole-shop", "shop", "/dev/xvdb", "400", "1600Gi", "336h", "250m", "256Mi", "512Mi",
+    "shop/orders",
+}  # fmt: skip
+FREE_AT = {
+    ("NodePool", "metadata", "name"),
+    ("PodDisruptionBudget", "metadata", "name"),
+    ("ScaledObject", "metadata", "name"),
+    ("Deployment", "spec", "template", "spec", "containers", 0, "name"),
+}
+EVERY = 4  # of some 270 words; together all of them take half a minute
+
+
+def _words(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], bool, str]]:
+    """(path, whether it is the key there rather than the value, word)"""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key), True, key
+            yield from _words(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _words(item, (*path, index))
+    elif isinstance(value, str):
+        yield path, False, value
+
+
+def _misspelt(word: str, number: int) -> str:
+    """A letter left out, or two exchanged."""
+    middle = len(word) // 2
+    if number % 2 and word[middle - 1] != word[middle]:
+        return word[: middle - 1] + word[middle] + word[middle - 1] + word[middle + 1 :]
+    return word[:middle] + word[middle + 1 :]
+
+
+def test_a_slip_in_any_word_is_found(tmp_path: Path) -> None:
+    documents = list(yaml.safe_load_all((FOLDER / "orders.yaml").read_text("utf-8")))
+    words = [
+        (place, path, is_key, word)
+        for place, document in enumerate(documents)
+        for path, is_key, word in _words(document)
+        if len(word) > 2 and word not in FREE and (document["kind"], *path) not in FREE_AT
+    ]
+    assert len(words) > 200
+    file, silent = tmp_path / "slip.yaml", []
+    for number, (place, path, is_key, word) in enumerate(words[::EVERY]):
+        spoilt = copy.deepcopy(documents)
+        at = spoilt[place]
+        for step in path[:-1]:
+            at = at[step]
+        slip = _misspelt(word, number)
+        if is_key:
+            items = [(slip if key == word else key, value) for key, value in at.items()]
+            at.clear()
+            at.update(items)
+        else:
+            at[path[-1]] = slip
+        file.write_text("---\n".join(yaml.safe_dump(document, sort_keys=False) for document in spoilt))
+        if not _said(file):
+            silent.append((documents[place]["kind"], path, slip))
+    assert silent == []
