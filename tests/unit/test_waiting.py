@@ -251,6 +251,89 @@ def test_every_part_has_advice(part: str) -> None:
     assert ("0/2 nodes" in explain(wait)) == (part == "blocked")
 
 
+def refused(t: float, reason: str) -> tuple[float, str, Record]:
+    fields = {"object": "Pod/shop/a", "reason": "FailedScheduling"}
+    return (t, "event", {**fields, "message": f"Failed to schedule pod, {reason}"})
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        ("no nodepools found", "create a NodePool"),
+        ("no nodepools found (default: NodeClass not found on cluster)", "create the node class"),
+        ("no nodepools found (default: Node Class Readiness Unknown)", "get the NodePool ready"),
+        ("no nodepools found (default: AMISelector did not match any AMIs)", "no image is found"),
+        ("not enough is left of the quota of on-demand vCPUs (standard types)", "ask AWS for a larger quota"),
+        ("not enough is left of addresses in z-a (subnet-1)", "select further subnets"),
+        ("all available instance types exceed limits for nodepool (NodePool=default)", "raise spec.limits"),
+        ("node limits have been exhausted for nodepool (NodePool=default)", "raise spec.limits"),
+        ("did not tolerate taint (taint=team=a:NoSchedule)", "give the pod a toleration"),
+        (
+            'incompatible requirements, label "team" does not have known values',
+            "no NodePool defines the label team",
+        ),
+        (
+            "incompatible requirements, key kubernetes.io/arch, kubernetes.io/arch In [arm64] not in "
+            "kubernetes.io/arch In [amd64]",
+            "no NodePool allows the kubernetes.io/arch",
+        ),
+        # The pool that is meant for the pod decides: that another one has other labels is no mistake.
+        (
+            "incompatible requirements, key karpenter.sh/nodepool, karpenter.sh/nodepool In [a] not in "
+            "karpenter.sh/nodepool In [b]; all available instance types exceed limits for nodepool "
+            "(NodePool=a)",
+            "raise spec.limits",
+        ),
+        (
+            "no instance type has enough resources, requirements=zone In [z-a], resources={}",
+            "allow larger instance types",
+        ),
+        ("something that is new", "what is in brackets"),
+    ],
+)
+def test_what_keeps_a_pod_from_every_pool_has_its_own_cure(reason: str, cure: str) -> None:
+    (wait,) = waits(log(created(0), unschedulable(0), batch(0, 1), refused(1, reason)), END * SECOND)
+    told = explain(wait)
+    assert f"went to blocked ({reason}): no pool could take it, round after round; {cure}" in told
+    assert told.count("; or ") == 0
+
+
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [
+        (
+            [
+                (
+                    9,
+                    "instance.launchFailed",
+                    {"claim": "c1", "reason": "InsufficientCapacity", "message": "none"},
+                )
+            ],
+            "capacity was",
+        ),
+        (
+            [
+                (
+                    9,
+                    "instance.launchFailed",
+                    {"claim": "c1", "reason": "CreateFailed", "message": "VcpuLimitExceeded: 8"},
+                )
+            ],
+            "ask AWS for a larger quota",
+        ),
+        (
+            [started(3, "c1"), (900, "claim.deleted", {"claim": "c1"})],
+            "instances started and never became nodes",
+        ),
+    ],
+)
+def test_launches_that_came_to_nothing_say_why(failed: list[tuple[float, str, Record]], told: str) -> None:
+    begun = [created(0), unschedulable(0), batch(0, 1), nominated(2, "c1"), *failed]
+    (wait,) = waits(log(*begun), END * SECOND)
+    assert wait.largest == "retries"
+    assert told in explain(wait)
+
+
 instants = st.integers(min_value=0, max_value=10**12)
 
 

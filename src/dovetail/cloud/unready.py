@@ -29,7 +29,14 @@ def unready_of(node_class: EC2NodeClass, resolution: NodeClassResolution) -> Ite
 
 
 def near_miss(terms: Iterable[SelectorTerm], existing: tuple[str, ...]) -> str:
-    """ " (found key X)" for an existing tag key that looks like a selected one that does not exist, or ""."""
+    """ " (found key X)" for an existing tag key that looks like a selected one that does not exist, or "".
+
+    A variable of a shell that stands there as it was written comes first.
+    """
+    terms = tuple(terms)
+    written = (text for term in terms for pair in term.tags.items() for text in pair)
+    if literal := next((text for text in written if "${" in text), ""):
+        return f" ({literal!r} is a variable that was not expanded)"
     wanted = sorted({key for term in terms for key in term.tags if key not in existing})
     for key in wanted:
         close = nearest(key, existing, alike=0.8)

@@ -28,7 +28,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dovetail.simulate.analysis import cures
+
 Record = Mapping[str, Any]
+
+_REFUSED = "Failed to schedule pod, "  # how its event begins
+_NOTHING = "it was given up before it was launched"
 
 PARTS = (
     "batching",
@@ -58,6 +63,8 @@ class Wait:
     node: str = ""
     attempts: int = 0  # claims that it was nominated to
     message: str = ""  # the scheduler's last reason
+    refusal: str = ""  # why no NodePool could take it, in the words of its last event
+    failure: str | None = None  # why its last failed launch did; "" if it started and never became a node
 
     @property
     def total(self) -> int:
@@ -88,6 +95,7 @@ class _Pod:
     deleted: int | None = None
     node: str = ""
     message: str = ""
+    refusal: str = ""
     unschedulable: bool = False
     placeholder: bool = False
 
@@ -101,7 +109,7 @@ class _Book:
     started: dict[str, int] = field(default_factory=dict)  # claim -> its instance started
     claim_of: dict[str, str] = field(default_factory=dict)  # node -> claim
     joined: set[str] = field(default_factory=set)  # claims that had a node
-    failed: set[str] = field(default_factory=set)  # claims that came to nothing
+    failed: dict[str, str] = field(default_factory=dict)  # claims that came to nothing, and why
     ready: dict[str, int] = field(default_factory=dict)  # node -> first ready
 
     def read(self, record: Record) -> None:
@@ -123,9 +131,13 @@ class _Book:
                 self.claim_of[record["node"]] = record.get("claim") or ""
                 self.joined.add(record.get("claim") or "")
             case "instance.launchFailed":
-                self.failed.add(record["claim"])
+                self.failed[record["claim"]] = f"{record.get('reason', '')}: {record.get('message', '')}"
             case "claim.deleted" if record["claim"] not in self.joined:
-                self.failed.add(record["claim"])
+                self.failed.setdefault(record["claim"], "" if record["claim"] in self.started else _NOTHING)
+            case "event" if record.get("reason") == "FailedScheduling":
+                name = record["object"].removeprefix("Pod/")
+                if name in self.open and not self.open[name].nominations:
+                    self.open[name].refusal = record["message"].removeprefix(_REFUSED)
             case "node.ready":
                 self.ready.setdefault(record["node"], record["t"])
             case kind if record.get("pod") in self.open:
@@ -168,12 +180,16 @@ def _wait(pod: _Pod, book: _Book, end: int) -> Wait:
         node=pod.node,
         attempts=len({claim for _, claim in pod.nominations if claim}),
         message=pod.message,
+        refusal=pod.refusal,
+        failure=next((book.failed[one] for _, one in reversed(pod.nominations) if one in book.failed), None),
     )
 
 
 def _cuts(pod: _Pod, book: _Book) -> tuple[tuple[str, int | None], ...]:
     nominated = pod.nominations[0][0] if pod.nominations else None
     claim = book.claim_of.get(pod.node, "") if pod.node else _last_claim(pod)
+    # A claim that came to nothing, and none after it yet: it is still being tried again.
+    lost = not pod.node and claim in book.failed
     before = [closed for closed in pod.batches if nominated is None or closed <= nominated]
     return (
         ("batching", pod.batches[0] if pod.batches else None),
@@ -181,15 +197,15 @@ def _cuts(pod: _Pod, book: _Book) -> tuple[tuple[str, int | None], ...]:
         ("blocked", before[-1] if before and nominated is not None else None),
         ("solve", nominated),
         ("retries", _held(pod, book.failed)),
-        ("replanned", next((at for at, name in pod.nominations if name == claim), None)),
-        ("launch", book.started.get(claim)),
+        ("replanned", None if lost else next((at for at, name in pod.nominations if name == claim), None)),
+        ("launch", None if lost else book.started.get(claim)),
         ("join", book.ready.get(pod.node) if claim else None),
         ("scheduling", pod.bound),
         ("start", pod.running),
     )
 
 
-def _held(pod: _Pod, failed: set[str]) -> int | None:
+def _held(pod: _Pod, failed: Mapping[str, str]) -> int | None:
     """The first nomination after the last to a failed claim; None when there was no such claim."""
     lost = [i for i, (_, claim) in enumerate(pod.nominations) if claim in failed]
     after = pod.nominations[lost[-1] + 1 :] if lost else []
@@ -219,10 +235,9 @@ def split(created: int, ended: int, cuts: Iterable[tuple[str, int | None]]) -> d
 _ADVICE = {
     "batching": "until its first batch closed; a shorter batch window (--batch-idle-duration, "
     "--batch-max-duration) saves at most this",
-    "blocked": "no pool could take it, round after round; raise the pool's limits or widen its requirements",
+    "blocked": "no pool could take it, round after round",
     "solve": "planning took that long; a smaller deadline for the solver would cut it, at some cost in price",
-    "retries": "capacity was short and earlier launches came to nothing; more instance types, zones or "
-    "capacity types in the pool make that rarer",
+    "retries": cures.CAPACITY,
     "replanned": "the room planned for it went to other pods first, and it was planned for again; a higher "
     "priority (priorityClassName) puts it ahead",
     "launch": "the cloud took that long to start an instance; only capacity that is already there is faster",
@@ -238,8 +253,24 @@ def explain(wait: Wait) -> str:
     part = wait.largest
     seconds, whole = _seconds(wait.parts[part]), _seconds(wait.total)
     outcome = "" if wait.bound is not None else " and never got a node"
-    reason = f" ({wait.message})" if part == "blocked" and wait.message else ""
-    return f"{seconds} of {whole}{outcome} went to {part}{reason}: {_ADVICE[part]}."
+    return f"{seconds} of {whole}{outcome} went to {part}{_reason(wait)}: {_advice(wait)}."
+
+
+def _reason(wait: Wait) -> str:
+    """What stood in the way, in brackets: the controller's word counts before the scheduler's."""
+    if wait.largest == "retries" and wait.failure:
+        return f" ({wait.failure})"
+    text = (wait.refusal or wait.message) if wait.largest == "blocked" else ""
+    return f" ({text})" if text else ""
+
+
+def _advice(wait: Wait) -> str:
+    part = wait.largest
+    if part == "blocked" and wait.refusal:
+        return f"{_ADVICE[part]}; {cures.of_refusal(wait.refusal)}"
+    if part == "retries" and wait.failure is not None:
+        return cures.of_failure(wait.failure)
+    return _ADVICE[part]
 
 
 def _seconds(nanoseconds: int) -> str:
