@@ -22,7 +22,7 @@ from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
-from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, UNPLANNED, search
+from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, REPLACED_ENOUGH, UNPLANNED, search
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.solve.budget import SolveBudget
@@ -369,11 +369,11 @@ def test_what_only_a_new_node_can_replace_waits_for_its_moves(monkeypatch: pytes
     )
     found = case.play(monkeypatch)
     assert case.tried == ["a1"]
-    assert stays(found) == {"a1": "no: a1"}
+    assert stays(found) == {"a1": "no: a1", "b1": REPLACED_ENOUGH}
     case.left, case.tried = {"a1": 100}, []
     found = case.play(monkeypatch)
     assert case.tried == ["b1"]
-    assert stays(found) == {"b1": "no: b1"}
+    assert stays(found) == {"a1": REPLACED_ENOUGH, "b1": "no: b1"}
 
 
 def test_nodes_that_would_be_bought_again_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,10 @@ QUICK = SECOND // 100  # for what-ifs: their first plan says enough
 MOVED_ENOUGH = (
     "Pods of the node's workloads were moved as often as they may be in 24 h, or had to move within the hour"
 )
+REPLACED_ENOUGH = (
+    "Replacing it would save, but pods of its workloads made half or more of the moves of 24 h: what "
+    "is left of these is kept for nodes that can go without one in their place"
+)
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
@@ -145,14 +149,14 @@ class _Search:
         move_budget = self._question.move_budget(replacing=True)
         for candidate in self._candidates:
             most = self._hope(candidate, room)
-            if most < candidate.price and not move_budget.holds(candidate.pool, candidate.pods):
-                continue
-            if most >= candidate.needed:
-                found.append((-most / (1 + candidate.cost), candidate.name, candidate))
-            else:
+            if most < candidate.needed:
                 self._stay[candidate.name] = (
                     NO_CHEAPER if self._prospects.replaceable(candidate) else SPOT_DISABLED
                 )
+            elif most < candidate.price and not move_budget.holds(candidate.pool, candidate.pods):
+                self._stay[candidate.name] = REPLACED_ENOUGH
+            else:
+                found.append((-most / (1 + candidate.cost), candidate.name, candidate))
         for _, _, candidate in sorted(found, key=lambda entry: entry[:2]):
             if not self._work.left:
                 return None
