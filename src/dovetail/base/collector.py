@@ -11,7 +11,7 @@ _DUE = 5  # looks at objects that are no longer new; after ten Python looks at a
 def collect_seldom() -> None:
     """For processes that plan: they hold many objects for long and leave few such cycles behind.
 
-    Python would look after every 700 new objects, which takes a tenth of a large plan's time. What nobody
+    Python would look after every 700 new objects, which takes a tenth of a large plan's time. What nothing
     refers to is freed at once, as ever. Processes call this once, when they start; libraries never do.
     """
     gc.set_threshold(_OBJECTS, 10, 10)

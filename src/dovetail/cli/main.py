@@ -27,10 +27,10 @@ OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _COMMANDS = {
     "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
     "compare": "Play a scenario in several ways, and show the difference with its uncertainty.",
-    "sweep": "Play a scenario with many settings, and tell which are worth having.",
+    "sweep": "Play a scenario with many settings, and show which are worth having.",
     "headroom": "Tell how much room ahead of time a workload needs to grow without waiting.",
-    "outage": "Lose the machines of a zone, and tell whether the pods come back, how fast, at what cost.",
-    "rollout": "Change manifests, and tell when the last node is replaced and what decides it.",
+    "outage": "Lose the machines of a zone, and show whether the pods come back, how fast, at what cost.",
+    "rollout": "Change manifests, and show when the last node is replaced and what decides it.",
     "replay": "Play a real cluster again, from a snapshot and its history.",
     "plan": "Show which nodes would be bought for a set of manifests.",
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",

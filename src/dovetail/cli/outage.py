@@ -31,7 +31,7 @@ def outage(
     keep: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
 ) -> None:
-    """Lose the machines of a zone, and tell whether the pods come back, how fast, and at what cost.
+    """Lose the machines of a zone, and show whether the pods come back, how fast, and at what cost.
 
     From then on the zone sells nothing that was lost. What holds pods back is shown: addresses that run out,
     volumes that only nodes of the zone can reach, pools and rules that allow no other zone.

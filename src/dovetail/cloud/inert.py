@@ -11,7 +11,7 @@ from dovetail.cloud.provider import NodeClassResolution
 
 
 class Inert:
-    """Part of providers for which a class resolves to nothing, and that neither write nor hear anything more.
+    """Part of providers for which a class resolves to nothing, and that neither write nor receive anything.
 
     Each gives what it does know of these its own answer.
     """

@@ -48,7 +48,7 @@ class State:
 
     Claims and pools whose class is not one of `node_class_kinds` belong to another controller and stay out.
     `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own.
-    Events cost what changed. `watch_synced` tells whether every first list has arrived. `revision` counts
+    Events cost what changed. `watch_synced` says whether every first list has arrived. `revision` counts
     changes of objects, nominations and marks: while it and the instant stay, so does every answer. `on_error`
     gets what a callback raised; without it, that ends the watch.
     """
@@ -259,7 +259,7 @@ class State:
         self._replaying = False
 
     def news(self) -> bool:
-        """True iff what callbacks hear of happens now: it is neither of the first lists nor replayed."""
+        """True iff what callbacks receive happens now: it is neither of the first lists nor replayed."""
         return self.watch_synced() and not self._replaying
 
     def expect(self, claim: NodeClaim) -> None:

@@ -95,7 +95,7 @@ def moved_pods(command: Command) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to tell the user about a node (and its claim) or a pool: becomes an event."""
+    """A message for the user about a node (and its claim) or a pool: becomes an event."""
 
     subject: str  # name of the claim or of the pool
     reason: str  # of the event: DisruptionBlocked, Unconsolidatable

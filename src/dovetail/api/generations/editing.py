@@ -186,7 +186,7 @@ class Editor:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy in which mappings and lists keep their class: it tells how they are written."""
+    """A deep copy in which mappings and lists keep their class, which says how they are written."""
     made: Any = value
     if isinstance(value, dict):
         made = type(value)()

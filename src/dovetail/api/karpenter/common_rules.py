@@ -24,7 +24,7 @@ def _domain_free_cel(key: str, domain: str, allowed: tuple[str, ...] | frozenset
 
 _CORE_DOMAIN = ("karpenter.sh", _KARPENTER_KEYS)
 _AWS_DOMAIN = ("karpenter.k8s.aws", _AWS_KEYS)
-# Overlays change prices and resources of instance types, which these do not tell apart.
+# Overlays change prices and resources of instance types, which these do not distinguish.
 _AWS_OVERLAY_DOMAIN = ("karpenter.k8s.aws", _AWS_KEYS - wellknown.AWS_PLACEMENT)
 
 

@@ -74,7 +74,7 @@ def _apply(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """JSON equality: unlike Python's, it tells true from 1."""
+    """JSON equality: unlike Python's, true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -274,7 +274,7 @@ def pools_overlap(inventory: Inventory) -> Iterator[Remark]:
                     "metadata.name",
                     f"NodePools {other.name} and {view.name} suit the same pods at the same weight "
                     f"({view.pool.spec.weight})",
-                    f"neither labels, taints nor types tell them apart, so the name decides: {first} is "
+                    f"they differ in neither labels, taints nor types, so the name decides: {first} is "
                     "asked first",
                     "give one a weight, or a taint or label that pods ask for",
                 )

@@ -56,7 +56,7 @@ KINDS = (NodePool, NodeClaim, EC2NodeClass)
 # An API server asks for whole pages of a list at once: 10,000 objects of 6 kB.
 LARGEST = 64 * 1024 * 1024
 PERIOD = 5 * SECOND
-# How long an API server may take to hear of a definition that trusts another authority.
+# How long an API server may take to receive a definition that trusts another authority.
 SETTLE = 3 * SECOND
 _AT_ONCE = 100  # objects, then other tasks have their turn
 _TRIES = 5

@@ -174,7 +174,7 @@ class _Door:
         finally:
             if call == "create_fleet" and (crash := self._dice.hit(kinds.LAUNCH_CRASH, name)) is not None:
                 self._epoch.kill(crash.lasts)  # before it gets the answer
-            self._epoch.step()  # a dead process does not hear of errors either
+            self._epoch.step()  # a dead process does not get errors either
         if self._dice.hit(kinds.AWS_TIMEOUT, name):
             raise AwsError(action, UNREACHABLE, "no answer came within the time allowed")
         if name == "sqs receive":

@@ -39,7 +39,7 @@ def page_routes(
     """GET and HEAD of /, its data as JSON, and its parts; of what is so now besides, where that is known.
 
     `data` answers a query and raises ValueError for one that is wrong; `revision` changes when there is more
-    to tell.
+    to show.
     """
     turn = asyncio.Lock()  # one at a time, and beside the event loop
     scripts = {"shell.js": _LIVE, "present.js": _LIVE, "report.js": _REPORT}

@@ -237,7 +237,7 @@ def resolved_faults(
     if ami_family(node_class) == "AL2023" and not cidr:
         # nodeadm takes no NodeConfig without it.
         message = (
-            "Failed to detect the cluster CIDR: eks:DescribeCluster tells it, and only of clusters of EKS"
+            "Failed to detect the cluster CIDR: eks:DescribeCluster reports it, and only of clusters of EKS"
         )
         yield Fault("ClusterCIDRResolutionFailed", message)
     yield from _tags(node_class.spec.tags)
