@@ -23,7 +23,7 @@ from benchmarks.machine import facts
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.cloud.aws.api import Instance
 from dovetail.cloud.aws.fake import MemoryAws
 from dovetail.cloud.aws.fake.machines import instance_id

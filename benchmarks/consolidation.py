@@ -29,7 +29,7 @@ from benchmarks.machine import facts
 from benchmarks.used_nodes import CPUS, EACH, candidate, cluster, node
 from dovetail.api.core import Pod
 from dovetail.base.clock import HOUR
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import Finding, Move, Question
 from dovetail.disrupt.consolidation.search import QUICK, search

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.machine import facts
 from dovetail.base.clock import SECOND
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.process import ProcessPlanner

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.machine import facts
 from benchmarks.solve.mix import diverse
 from dovetail.base.clock import SECOND
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.controllers.planner import Planner
 from dovetail.model.problem import Problem
 from dovetail.runtime.planning.inline import InlinePlanner

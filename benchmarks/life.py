@@ -26,7 +26,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR
 from dovetail.base.collector import collect_seldom
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.census import census, leftovers
 from dovetail.testing.life import DAY, START, Course, Life

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import peak_mib
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import Scenario, load
 from dovetail.testing.manifests import node_class

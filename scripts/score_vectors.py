@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget

@@ -13,7 +13,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator
 
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve

@@ -23,8 +23,7 @@ from benchmarks.cluster.load import NODES, PODS, create, nodes, pods
 from benchmarks.cluster.meter import resident_mib
 from dovetail.api.core import Namespace, Pod
 from dovetail.cloud.kwok import KwokCloud
-from dovetail.cluster.state import State
-from dovetail.cluster.watched import watched
+from dovetail.cluster.state import State, watched
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.kube.informer import Informer

@@ -27,7 +27,7 @@ from benchmarks.realised import cluster
 from benchmarks.realised.drift import play_drift
 from benchmarks.realised.run import Realised, play
 from benchmarks.realised.workloads import FAMILIES, workloads
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 
 Row = dict[str, Any]
 

@@ -23,7 +23,7 @@ from benchmarks.solve import crowded, memory, mix, original, rules, scaling, sma
 from benchmarks.solve.case import Case, Row, Settings
 from benchmarks.solve.table import HEADER, line, record
 from dovetail.base.collector import collect_seldom
-from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.main import readers_may_leave
 
 _REGIONS = ("us-east-1", "ap-northeast-2")
 

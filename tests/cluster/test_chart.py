@@ -10,7 +10,7 @@ import pytest
 from dovetail.api.admission import admit
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
-from dovetail.cluster.watched import watched
+from dovetail.cluster.state import watched
 from dovetail.runtime.scheduler_config import read_default_constraints
 from tests.cluster.helm import CHARTS, VALUES, Document, HelmError, helm, render
 

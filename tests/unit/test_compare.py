@@ -16,8 +16,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli.main import run
 from dovetail.cli.runs_output import seeds_of
-from dovetail.simulate.experiment.measures import MEASURES, nearest_rank
-from dovetail.simulate.experiment.paired import Difference, difference, student
+from dovetail.simulate.experiment.measures import MEASURES, Difference, difference, nearest_rank, student
 from dovetail.simulate.experiment.runs import Job, WorkersLost, played
 from dovetail.simulate.experiment.steps import DIRECT, WITH_GROUPS, steps
 from dovetail.simulate.experiment.variant import Variant

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.cost.aggregate import Options, add_idle, parse_keys, shares_of
 from dovetail.cost.allocation import IDLE, RESOURCES, Properties, proportional
+from dovetail.cost.api import asset_shares
 from dovetail.cost.facts import Facts, Instance, PodRun, Rate, VolumeRun, Workload, read_facts
 from dovetail.cost.filters import parse_filter
 from dovetail.cost.ledger import allocations, stepped
-from dovetail.cost.proportions import asset_shares
 from dovetail.cost.window import Window, parse_window
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 

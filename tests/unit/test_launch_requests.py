@@ -15,7 +15,7 @@ from dovetail.base.errors import CreateFailed, InsufficientCapacity
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.amifamily.userdata import Cluster
 from dovetail.cloud.aws.instance.request import fleet_request
-from dovetail.cloud.aws.instancetype.reservations import Reservation, with_reservations
+from dovetail.cloud.aws.instancetype.market import Reservation, with_reservations
 from dovetail.cloud.aws.launchtemplate.template import Launch, Template, cluster_tags, templates
 from dovetail.cloud.catalog import store
 from dovetail.cloud.choice import Choice, Request, choose

@@ -15,8 +15,8 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node
 from dovetail.base.errors import InputError
 from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
-from dovetail.cli.fail_on import FAILED, conditions
 from dovetail.cli.main import BAD_INPUT, OK, run
+from dovetail.cli.plan_output import FAILED, conditions
 from dovetail.cli.question import Question
 from dovetail.cli.region import Region, resolve
 from dovetail.cli.searching import Search

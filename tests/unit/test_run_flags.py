@@ -10,9 +10,9 @@ from cyclopts import App, CycloptsError
 
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
+from dovetail.cli.run import Inert
 from dovetail.cli.run_aws import AwsFlags
 from dovetail.cli.run_flags import Flags
-from dovetail.cli.run_inert import Inert
 from dovetail.cloud.kwok.types import default_types, read_types
 from dovetail.model import labels
 from dovetail.runtime.process.options import Options

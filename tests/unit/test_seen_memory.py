@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dovetail.base.clock import HOUR
-from dovetail.cloud.aws.instancetype.discovered import SeenMemory
+from dovetail.cloud.aws.instancetype.market import SeenMemory
 from dovetail.cloud.provider import ResolvedImage
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements

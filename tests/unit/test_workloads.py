@@ -18,9 +18,10 @@ from dovetail.api.workloads import (
     ScalingRules,
 )
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.simulate.workloads import cronjob, deployment, hpa, job, podgc, replicaset, statefulset
+from dovetail.simulate.workloads import cronjob, deployment, hpa, job, replicaset, statefulset
 from dovetail.simulate.workloads.deployment import Generation
 from dovetail.simulate.workloads.names import ALPHABET, Names, template_hash
+from dovetail.simulate.workloads.runner import QUARANTINE, orphans
 from dovetail.simulate.workloads.statefulset import Slot, Steps
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
@@ -347,11 +348,11 @@ def test_hpa_disabled_direction_stays() -> None:
 
 def test_orphans_go_after_the_quarantine() -> None:
     pods = (pod("a", node="n1"), pod("b", node="gone"), pod("c", node=""))
-    found, missing = podgc.orphans(pods, frozenset({"n1"}), {}, NOW)
+    found, missing = orphans(pods, frozenset({"n1"}), {}, NOW)
     assert (found, missing) == ((), {"gone": NOW})
-    found, missing = podgc.orphans(pods, frozenset({"n1"}), missing, NOW + podgc.QUARANTINE)
+    found, missing = orphans(pods, frozenset({"n1"}), missing, NOW + QUARANTINE)
     assert found == (pods[1],)
-    assert podgc.orphans(pods, frozenset({"n1", "gone"}), missing, NOW)[1] == {}
+    assert orphans(pods, frozenset({"n1", "gone"}), missing, NOW)[1] == {}
 
 
 def test_names_are_drawn_per_owner() -> None:

@@ -96,8 +96,8 @@ def node(
     from rich.console import Group
 
     from dovetail.cli import explain_node_output as node_output
+    from dovetail.cli.explain_node_output import standing_document, standing_lines
     from dovetail.cli.plan_input import read_cluster
-    from dovetail.cli.standing import standing_document, standing_lines
     from dovetail.disrupt.standing import standing
     from dovetail.explain.node import node_names, node_story
 

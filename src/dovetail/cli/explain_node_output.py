@@ -10,6 +10,7 @@ from rich.text import Text
 
 from dovetail.cli.explain_output import CUT, miss_document, offer_document
 from dovetail.cli.tables import add_row, new_table
+from dovetail.disrupt.standing import Standing
 from dovetail.explain import words
 from dovetail.explain.node import NodeStory, Option
 from dovetail.model.offering import NANO_DOLLARS
@@ -150,3 +151,41 @@ def _why_not(item: Option) -> str:
 
 def _price(item: Option) -> str:
     return f"{'~' if item.offer.estimated else ''}{item.offer.price / NANO_DOLLARS:.4f}"
+
+
+def standing_document(found: Standing | None) -> dict[str, Any]:
+    """For programs."""
+    if found is None:
+        return {"managed": False}
+    return {
+        "managed": True,
+        "blockers": list(found.blockers),
+        "consolidation": list(found.consolidation),
+        "budgets": dict(found.allowed),
+        "unreadable": list(found.faults),
+    }
+
+
+def standing_lines(found: Standing | None) -> Iterator[RenderableType]:
+    """For people."""
+    if found is None:
+        yield Text("No NodeClaim among the manifests is this node's, so Dovetail would never disrupt it.")
+        return
+    if found.blockers:
+        table = new_table("What keeps it from being disrupted", "Reason")
+        for text in found.blockers:
+            add_row(table, text)
+        yield table
+    else:
+        yield Text("Nothing on the node or its pods keeps it from being disrupted.")
+    for title, texts in (
+        ("What keeps consolidation from looking at it", found.consolidation),
+        ("What cannot be read", found.faults),
+    ):
+        if texts:
+            table = new_table(title, "Reason")
+            for text in texts:
+                add_row(table, text)
+            yield table
+    shown = ", ".join(f"{reason} {count}" for reason, count in found.allowed)
+    yield Text(f"Nodes of its pool that budgets allow to be disrupted now: {shown}.")

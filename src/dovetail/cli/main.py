@@ -9,14 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cyclopts import App, CycloptsError
 
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError, InputError
-from dovetail.base.pipe import discard_output, readers_may_leave
 from dovetail.cli.messages import choose_form, complain, tell_error
 from dovetail.cli.misuse import misuse
 
@@ -141,3 +141,23 @@ def _use_catalogs() -> None:
         from dovetail.cloud.catalog import live, store
 
         store.use(*map(live.read, live.named(given)))
+
+
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """For the whole of a command: once its reader has gone it is done, without a word, with exit code 0."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except SystemExit as stop:
+        # Tables are printed by a library that ends the process with 1 for the same reason.
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        discard_output()
+
+
+def discard_output() -> None:
+    """What is still buffered has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

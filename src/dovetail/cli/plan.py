@@ -63,8 +63,7 @@ def plan(
     from rich.console import Group
 
     from dovetail.cli import plan_output
-    from dovetail.cli.fail_on import FAILED, conditions
-    from dovetail.cli.plan_facts import fact_lines, facts
+    from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts
     from dovetail.cli.searching import traced
     from dovetail.explain.pod import nearest_misses
     from dovetail.explain.spot_diversity import diversity_cost

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dovetail.api.core import Pod
+from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
+from dovetail.base.errors import InputError
+from dovetail.cli.region import Region
+from dovetail.cli.searching import Answer, Search
 from dovetail.cli.tables import add_row, new_table
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.cloud.catalog.provenance import provenance
+from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
+from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from dovetail.reading import Reading
 from dovetail.simulate.scheduler.forecast import Forecast
 from dovetail.units.quantity import Quantity
 
@@ -290,3 +300,110 @@ def _outlook(plan: Plan, placed: Forecast) -> str:
     if placed.stranded:
         text += f"; {_some(placed.stranded)} may find no place then"
     return f"{text}."
+
+
+FAILED = 3  # the exit code where a condition of --fail-on is met
+_VALID = "valid: unschedulable, cost>DOLLARS (an hour), gap>PERCENT, such as cost>12.5 or gap>5"
+_LIMIT = re.compile(r"(cost|gap)\s*>\s*\$?(\d+(?:\.\d+)?)\s*%?")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`limit` is dollars per hour for cost, per cent for gap."""
+
+    text: str
+    what: str
+    limit: float = 0.0
+
+    def broken(self, plan: Plan) -> str:
+        """Why the plan fails, in one line; "" if it does not."""
+        if self.what == "unschedulable":
+            count = len(plan.unschedulable)
+            some = f" ({len(plan.untried)} of them not looked at in the time)" if plan.untried else ""
+            return f"{count} pod{'' if count == 1 else 's'} left over{some}" if count else ""
+        if self.what == "cost":
+            dollars = plan.cost.hourly / NANO_DOLLARS
+            return f"${dollars:.4f}/h is more than ${self.limit:g}/h" if dollars > self.limit else ""
+        percent = 100 * plan.cost.gap
+        return f"a gap of {percent:.2f} % is more than {self.limit:g} %" if percent > self.limit else ""
+
+
+def conditions(texts: Sequence[str]) -> tuple[Condition, ...]:
+    """Several may be in one text, with commas between them. Raises InputError."""
+    return tuple(_read(part.strip()) for text in texts for part in text.split(","))
+
+
+def _read(text: str) -> Condition:
+    if text == "unschedulable":
+        return Condition(text, text)
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is no condition", source="--fail-on", remedy=_VALID)
+    return Condition(text, match[1], float(match[2]))
+
+
+_SHOWN = 3  # workloads without pods
+SCHEMA = 1  # raised when a key goes or changes its meaning, not when one is added
+
+
+def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, Any]:
+    """For programs; `region` None with a user's own types."""
+    plan = answer.plan
+    bought = sum(len(claim.pods) for claim in plan.claims)
+    filled = sum(map(len, plan.existing.values()))
+    return {
+        "schemaVersion": SCHEMA,
+        "region": region.name if region else None,
+        "regionFrom": region.origin if region else None,
+        "prices": provenance(region.name).document() if region else None,
+        "pods": {
+            "pending": len(problem.pods),
+            "onNewNodes": bought,
+            "onExistingNodes": filled,
+            "unschedulable": len(plan.unschedulable),
+            "notLookedAt": len(plan.untried),
+        },
+        "monthly": round(plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS, 2),
+        "cutShort": answer.cut_short,
+        "atMostCheaper": answer.hope / NANO_DOLLARS,
+    }
+
+
+def fact_lines(
+    problem: Problem, answer: Answer, search: Search, region: Region | None, reading: Reading
+) -> Iterator[RenderableType]:
+    """For people."""
+    plan, pending = answer.plan, len(problem.pods)
+    if not pending:
+        yield Text(f"Nothing to buy: 0 pods {_why_none(reading)}.")
+    if plan.claims:
+        month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
+        placed = pending - len(plan.unschedulable)
+        yield Text(f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place.")
+    if plan.untried:
+        looked = pending - len(plan.untried)
+        yield Text(
+            f"The search was cut short: {looked:,} of {pending:,} pods were looked at in {search.patience}; "
+            f"{search.further} looks further."
+        )
+    elif answer.cut_short:
+        more = f" and save up to ${answer.hope / NANO_DOLLARS:,.4f}/h" if answer.hope else ""
+        yield Text(f"The search was cut short: more time ({search.further}) may find a cheaper plan{more}.")
+    if region is not None:
+        origin = "" if region.origin == "--region" else f" (region from {region.origin})"
+        yield Text(f"{provenance(region.name).sentence().removesuffix('.')}{origin}.")
+
+
+def _why_none(reading: Reading) -> str:
+    """Why there is no pod to plan for."""
+    idle = [
+        " ".join(item.written)
+        for item in reading.manifests
+        if isinstance(item.object, Deployment | ReplicaSet | StatefulSet) and not item.object.spec.replicas
+    ]
+    if idle:
+        more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
+        return f"(replicas: 0 of {', '.join(idle[:_SHOWN])}{more})"
+    if any(isinstance(item.object, Pod) for item in reading.manifests):
+        return "wait for a node"
+    return "are asked for: there is neither a Pod nor a workload that wants one"

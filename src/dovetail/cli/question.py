@@ -109,8 +109,7 @@ class Question:
         """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
         from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
         from dovetail.cli.plan_input import read_problem
-        from dovetail.cli.prices import use_prices
-        from dovetail.cli.unpriced import warn_of_other_terms, warn_of_unpriced
+        from dovetail.cli.prices import use_prices, warn_of_other_terms, warn_of_unpriced
         from dovetail.model.problem import Options
 
         source = self._source()

@@ -85,7 +85,7 @@ def sweep(
     from dovetail.simulate.experiment.runs import Job, cores, played
     from dovetail.simulate.experiment.space import Axis, changes, points
     from dovetail.simulate.experiment.variant import Variant
-    from dovetail.views.comparison.sweep import write_sweep
+    from dovetail.views.comparison.write import write_sweep
 
     counted = _measures(measures)
     if on is not None:

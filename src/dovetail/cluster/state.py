@@ -17,13 +17,37 @@ from dovetail.api.scheme import NODE_CLASSES
 from dovetail.api.services import ReplicationController, Service
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import NotFound
-from dovetail.cluster.default_spreads import DefaultSpreads, Owner
+from dovetail.cluster.default_spreads import SELECTING, DefaultSpreads, Owner
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.cluster.promises import Promises
-from dovetail.cluster.watched import Kinds, watched
 from dovetail.kube.client import ChangeType, Client, EventType
+
+Kinds = tuple[tuple[str, str], ...]
+
+_ALWAYS: tuple[type[Object], ...] = (
+    NodePool,
+    NodeClaim,
+    core.Node,
+    core.Pod,
+    workloads.DaemonSet,
+    workloads.PodDisruptionBudget,
+    workloads.StorageClass,
+    core.PersistentVolume,
+    core.PersistentVolumeClaim,
+    workloads.CSINode,
+)
+
+
+def watched(kinds: Kinds | None, *, spreading: bool = False) -> tuple[type[Object], ...]:
+    """All kinds that are watched: those of every provider, and the node classes of the provider.
+
+    `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well.
+    """
+    classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
+    return (core.Namespace, *classes, *_ALWAYS, *(SELECTING if spreading else ()))
+
 
 T = TypeVar("T", bound=Object)
 # (kind, type, old, new): `new` is None for DELETED, `old` for ADDED.

@@ -20,8 +20,7 @@ from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.analysis.observer import Observer
-from dovetail.simulate.clusterautoscaler.loop import ClusterAutoscaler
-from dovetail.simulate.clusterautoscaler.setup import cluster_autoscaler
+from dovetail.simulate.clusterautoscaler.loop import ClusterAutoscaler, cluster_autoscaler
 from dovetail.simulate.environment.cloud import cloud_of, interruptions
 from dovetail.simulate.environment.interruptions import interrupt
 from dovetail.simulate.environment.nodegroup import groups, place_of, start

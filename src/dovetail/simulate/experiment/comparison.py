@@ -11,8 +11,7 @@ from typing import Any
 
 from dovetail import __version__
 from dovetail.base.errors import InputError
-from dovetail.simulate.experiment.measures import MEASURES
-from dovetail.simulate.experiment.paired import Difference, difference
+from dovetail.simulate.experiment.measures import MEASURES, Difference, difference
 from dovetail.simulate.experiment.runs import Run
 from dovetail.simulate.experiment.steps import Steps
 

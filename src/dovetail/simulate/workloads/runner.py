@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from dovetail.api.core import Node, PersistentVolumeClaim, Pod
 from dovetail.api.meta import Object
 from dovetail.api.workloads import DaemonSet, HorizontalPodAutoscaler
 from dovetail.base.clock import SECOND, Clock
-from dovetail.base.errors import ApiError
+from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
@@ -22,7 +23,6 @@ from dovetail.simulate.workloads.deployment import Deployments
 from dovetail.simulate.workloads.job import Jobs
 from dovetail.simulate.workloads.keda import Polled, ScaledJobs, ScaledObjects
 from dovetail.simulate.workloads.names import Names
-from dovetail.simulate.workloads.podgc import collect_orphans
 from dovetail.simulate.workloads.pods import standing
 from dovetail.simulate.workloads.replicaset import ReplicaSets
 from dovetail.simulate.workloads.serving import Serving
@@ -145,3 +145,33 @@ class Workloads:
         await self._means.clock.sleep(delay)
         self._timers.pop(item, None)
         self._ask(*item)
+
+
+PERIOD = 20 * SECOND
+QUARANTINE = 40 * SECOND  # a node may be missing for a moment while it is registered anew
+
+
+def orphans(
+    pods: Iterable[Pod], nodes: frozenset[str], missing: dict[str, int], now: int
+) -> tuple[tuple[Pod, ...], dict[str, int]]:
+    """Pods bound to a node that has been missing for the quarantine, and since when each node is missing."""
+    bound = [pod for pod in pods if pod.spec.node_name and pod.spec.node_name not in nodes]
+    since = {pod.spec.node_name: missing.get(pod.spec.node_name, now) for pod in bound}
+    return tuple(pod for pod in bound if now - since[pod.spec.node_name] >= QUARANTINE), since
+
+
+async def collect_orphans(means: Means) -> None:
+    """Look every period, for ever."""
+    missing: dict[str, int] = {}
+    while True:
+        await means.clock.sleep(PERIOD)
+        nodes = frozenset(node.metadata.name for node in means.view.all(Node))
+        gone, missing = orphans(means.view.all(Pod), nodes, missing, means.clock.now())
+        for pod in gone:
+            options: dict[str, Any] = {"uid": pod.metadata.uid, "grace_period_seconds": 0}
+            try:
+                await means.client.delete(Pod, pod.metadata.name, pod.metadata.namespace, **options)
+            except (NotFound, Conflict):
+                means.view.forget(pod)
+            except ApiError:
+                continue  # the next look tries again

@@ -1,4 +1,4 @@
-"""Writing a comparison to one HTML file that needs nothing else."""
+"""Writing a comparison, or what a sweep found, to one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from dovetail import __version__
 from dovetail.base.clock import SECOND
 from dovetail.simulate.experiment.comparison import Comparison, Way
+from dovetail.simulate.experiment.dataset import Point
 from dovetail.simulate.experiment.measures import MEASURES
 from dovetail.simulate.experiment.runs import Run
 from dovetail.simulate.experiment.steps import DIRECT
@@ -124,3 +125,24 @@ def _spent(times: Sequence[int], hourly: Sequence[float | None]) -> list[float]:
 def _padded(values: Sequence[float | None], length: int) -> list[float | None]:
     last = values[-1] if values else 0
     return [*values, *[last] * (length - len(values))]
+
+
+def write_sweep(found: Sequence[Point], counted: Sequence[str], path: Path) -> None:
+    """The page; raises InputError when it cannot be written."""
+    data = {
+        "version": __version__,
+        "counted": list(counted),
+        "measures": [{"key": one.key, "label": one.label} for one in MEASURES],
+        "points": [
+            {
+                "settings": dict(point.settings),
+                "seeds": point.seeds,
+                "best": point.best,
+                "values": {one.key: point.means[one.key] for one in MEASURES},
+                "text": {one.key: one.formatted(point.means[one.key]) for one in MEASURES},
+            }
+            for point in found
+        ],
+    }
+    page = one_file("Dovetail: a sweep", part("sweep.html", _PAGE), part("sweep.js", _PAGE), data)
+    write_page(page, path)
