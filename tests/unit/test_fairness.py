@@ -71,6 +71,49 @@ def test_a_hard_class_has_its_turn_alone_and_ever_more_seldom_while_it_has_no_pl
     assert "takes long to plan" in next(iter(ledger.aside.values())).cause
 
 
+@pytest.mark.parametrize(("slow", "rounds"), [(1, [5, 1]), (2, [6, 2, 1])])
+def test_what_a_plan_did_not_come_to_has_the_next_rounds_for_itself(slow: int, rounds: list[int]) -> None:
+    """The solver answers what is simple, and one class that asks for much only as the first of a plan."""
+    waiting = [*_some("a", 4), *_some("b", slow)]
+    left = frozenset(item.pod for item in waiting)
+    hard = sorted(pod for pod in left if pod.startswith("b/"))
+    ledger, found, now = Ledger(), [], 0
+    for _ in rounds:
+        turn, ledger = take_turn(waiting, ledger, now)
+        found.append(len(turn.pods))
+        late = [pod for pod in hard if pod in turn.pods][len(turn.pods) == len(turn.pods & set(hard)) :]
+        ledger = settled(ledger, turn, "", now, left & turn.pods, frozenset(late))
+        now += SECOND
+    assert found == rounds
+    assert ledger.late == frozenset()
+    assert [ledger.aside[kind].failures for kind in ledger.aside] == [1]  # the one that was alone
+    turn, ledger = take_turn(waiting, ledger, now)
+    assert turn.pods == {item.pod for item in waiting} - {hard[-1]}
+    assert turn.aside.keys() == {hard[-1]}
+
+
+def test_a_class_that_is_late_alone_is_tried_ever_more_seldom() -> None:
+    waiting, ledger, tried = _some("a", 1), Ledger(), []
+    for second in range(100):
+        turn, ledger = take_turn(waiting, ledger, second * SECOND)
+        if turn.pods:
+            tried.append(second)
+            every = frozenset(turn.pods)
+            ledger = settled(ledger, turn, "", second * SECOND, every, every)
+    assert tried == [0, 1, 11, 31, 71]
+
+
+def test_a_large_class_that_gets_on_is_not_set_aside() -> None:
+    waiting, ledger = [Candidate(f"a/{number}", "a", b"one", 1) for number in range(10)], Ledger()
+    for _ in range(10):
+        turn, ledger = take_turn(waiting, ledger, 0)
+        assert turn.pods == {item.pod for item in waiting}
+        waiting = waiting[1:]
+        rest = frozenset(item.pod for item in waiting)
+        ledger = settled(ledger, turn, "", 0, rest, rest)
+    assert not ledger.aside
+
+
 def test_a_namespace_with_few_pods_is_not_crowded_out() -> None:
     waiting = [*_some("hostile", 3 * ROUND), *_some("ordinary", 20)]
     rounds = _rounds(waiting, set(), 4)

@@ -63,3 +63,18 @@ def test_answers_are_remembered_up_to_a_weight() -> None:
     assert asked == ["a", "b", "cc", "b"]
     assert twice("large") == twice("large") == "largelarge"  # beyond the weight by itself: never remembered
     assert asked == ["a", "b", "cc", "b", "large", "large"]
+
+
+def test_the_very_same_arguments_are_recognised_without_their_hash() -> None:
+    asked: list[int] = []
+
+    @by_weight(10, lambda args, _: len(args[0]), same=True)
+    def length(values: list[int]) -> int:
+        asked.append(len(values))
+        return len(values)
+
+    first, equal = [1, 2, 3], [1, 2, 3]
+    assert [length(first), length(equal), length(first), length(equal)] == [3, 3, 3, 3]
+    assert asked == [3, 3]
+    assert [length([each]) for each in range(50)] == [1] * 50  # those that are gone leave their ids to others
+    assert len(asked) == 52

@@ -57,32 +57,35 @@ def _held(subject: object, forget: Callable[[_Weak], None]) -> object:
 
 
 def by_weight(
-    most: int, weigh: Callable[[tuple[Any, ...], Any], int]
+    most: int, weigh: Callable[[tuple[Any, ...], Any], int], *, same: bool = False
 ) -> Callable[[Callable[P, V]], Callable[P, V]]:
     """Remember what a pure function answered for equal arguments, while all entries weigh `most` at most.
 
     For arguments that may be a few bytes or many thousand: a number of entries says nothing of their memory
     then. `weigh` gives the weight of an entry from the arguments, given by position, and the answer; what was
-    asked for longest ago is forgotten first, and what weighs more than `most` is not remembered.
+    asked for longest ago is forgotten first, and what weighs more than `most` is not remembered. `same`: the
+    very same objects are recognised and equal ones are not, for those whose hash costs as much as the work.
     """
 
     def decorate(work: Callable[P, V]) -> Callable[P, V]:
-        known: dict[tuple[Any, ...], tuple[V, int]] = {}
+        known: dict[tuple[Any, ...], tuple[V, int, object]] = {}
         total = 0
 
         @wraps(work)
         def recall(*args: P.args, **kwargs: P.kwargs) -> V:
             nonlocal total
-            found = known.pop(args, None)
+            key = tuple(map(id, args)) if same else args
+            found = known.pop(key, None)
             if found is None:
                 answer = work(*args, **kwargs)
-                found = answer, weigh(args, answer)
+                # Arguments that are kept alive leave their ids to no others.
+                found = answer, weigh(args, answer), args
                 if found[1] > most:
                     return answer
                 total += found[1]
                 while total > most:
                     total -= known.pop(next(iter(known)))[1]
-            known[args] = found
+            known[key] = found
             return found[0]
 
         return recall

@@ -180,6 +180,7 @@ def _suits(node: Requirements, pod: Requirements, well_known: frozenset[str]) ->
     return next(node._unknown(pod, well_known), None) is None and node.overlaps(pod)
 
 
+@lru_cache(maxsize=4096)
 def _typo_hint(node: Requirements, key: str, well_known: frozenset[str]) -> str:
     suffix = key.partition("/")[2] or key
     for known in (*sorted(well_known), *node.by_key):

@@ -2,13 +2,13 @@
 
 All together, as long as a plan for all is quickly made: that is cheapest. Otherwise each namespace gets an
 equal share of the round, what is quick to plan first, and the rest has its turn in the rounds that follow at
-once. Pods for which no plan could be made are looked for by halves, beside the others, and those that are
-found are tried alone, after longer and longer waits.
+once; so have those that a plan had no time for. Pods for which no plan could be made are looked for by
+halves, beside the others, and those that are found are tried alone, after longer and longer waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -24,6 +24,7 @@ HARD = ROUND // 4
 _TOPOLOGY = 3  # units of a rule about other pods, which makes domains
 _PORTS = 32  # host ports in a unit: a plan of 100 pods with 1,000 each takes 3 s
 _EXPRESSIONS = 20  # expressions about nodes in a unit: a plan with 10,000 takes some seconds
+_SLOW = "it takes long to plan, and there was no place for it"
 FIRST_BACKOFF = 10 * SECOND
 LONGEST_BACKOFF = 10 * MINUTE
 
@@ -55,6 +56,7 @@ class Ledger:
     doubted: bool = False  # the last plan of pods without suspicion failed: it is tried once more as it is
     suspects: tuple[tuple[bytes, ...], ...] = ()  # groups of kinds, of each of which a plan failed
     waited: bool = False  # suspects waited for the last round: the next is theirs
+    late: frozenset[bytes] = frozenset()  # kinds that the plan of their last turn did not come to
     aside: Mapping[bytes, Aside] = field(default_factory=dict)
 
 
@@ -63,11 +65,16 @@ class Turn:
     """What is planned now. `later` have their turn in the next rounds, `aside` after a wait."""
 
     kinds: tuple[bytes, ...]
-    pods: frozenset[str]
+    kind_of: dict[str, bytes]  # by pod
     later: tuple[str, ...] = ()
     aside: Mapping[str, Aside] = field(default_factory=dict)
     suspected: bool = False  # it is for a group of suspects, or for one that was set aside
     hard: bool = False  # it is for one class that is hard to plan
+
+    @property
+    def pods(self) -> KeysView[str]:
+        """The pods whose turn it is."""
+        return self.kind_of.keys()
 
 
 def cost_of(pod: Pod) -> int:
@@ -121,7 +128,8 @@ def take_turn(waiting: Sequence[Candidate], ledger: Ledger, now: int) -> tuple[T
         some for group in ledger.suspects if (some := tuple(kind for kind in group if kind in kinds))
     )
     aside = {kind: entry for kind, entry in ledger.aside.items() if kind in kinds}
-    ledger = replace(ledger, had=ledger.had & kinds.keys(), suspects=groups, aside=aside)
+    known = kinds.keys()
+    ledger = replace(ledger, had=ledger.had & known, late=ledger.late & known, suspects=groups, aside=aside)
     suspected = {kind for group in groups for kind in group}
     clean = [item for kind, item in kinds.items() if kind not in suspected and kind not in aside]
     due = [kind for kind, entry in aside.items() if entry.until <= now]
@@ -134,30 +142,51 @@ def take_turn(waiting: Sequence[Candidate], ledger: Ledger, now: int) -> tuple[T
     return _turn(waiting, first, ledger, suspected=True), ledger
 
 
-def settled(ledger: Ledger, turn: Turn, failure: str, now: int, left: frozenset[str] = frozenset()) -> Ledger:
+def settled(
+    ledger: Ledger,
+    turn: Turn,
+    failure: str,
+    now: int,
+    left: frozenset[str] = frozenset(),
+    late: frozenset[str] = frozenset(),
+) -> Ledger:
     """The ledger after the plan of that turn, which failed for a cause, or did not ("").
 
-    `left` are pods that it found no place for. Those of a class that is hard to plan are not looked at each
-    time that the cluster changes: their turns come as seldom as those of pods without a plan.
+    `left` are pods that it found no place for, `late` those among them that it did not come to: the rounds
+    that follow are theirs. A class that is hard to plan, or late beside others, is not looked at each time
+    that the cluster changes while there is no place for it: its turns come as seldom as those of pods without
+    a plan.
     """
-    if not failure and turn.hard and left & turn.pods:
-        ledger = replace(ledger, doubted=False, had=ledger.had | set(turn.kinds))
-        return _set_aside(ledger, turn.kinds[0], "it takes long to plan, and there was no place for it", now)
+    if not failure:
+        slow = turn.hard or (len(turn.kinds) == 1 and _is_slow(ledger, turn.kinds[0]))
+        stuck = turn.pods <= left if late else bool(left & turn.pods)
+        missed = {turn.kind_of[pod] for pod in late}
+        ledger = replace(
+            ledger,
+            had=ledger.had.union(turn.kinds) - missed,
+            late=ledger.late.difference(turn.kinds) | missed,
+        )
+        if slow and stuck:
+            return _set_aside(replace(ledger, doubted=False), turn.kinds[0], _SLOW, now)
     if not turn.suspected:
         if not failure:
-            return replace(ledger, doubted=False, had=ledger.had | set(turn.kinds))
+            return replace(ledger, doubted=False)
         if not ledger.doubted:
             return replace(ledger, doubted=True)
         ledger = replace(ledger, doubted=False)
     rest = tuple(group for group in ledger.suspects if group != turn.kinds)
     aside = {kind: entry for kind, entry in ledger.aside.items() if kind not in turn.kinds}
     if not failure:
-        return replace(ledger, suspects=rest, aside=aside, had=ledger.had | set(turn.kinds))
+        return replace(ledger, suspects=rest, aside=aside)
     if len(turn.kinds) > 1:
         middle = len(turn.kinds) // 2
         return replace(ledger, suspects=(*rest, turn.kinds[:middle], turn.kinds[middle:]), aside=aside)
     ledger = replace(ledger, suspects=rest)
     return _set_aside(ledger, turn.kinds[0], f"no plan could be made for it ({failure})", now)
+
+
+def _is_slow(ledger: Ledger, kind: bytes) -> bool:
+    return kind in ledger.late or (kind in ledger.aside and ledger.aside[kind].cause == _SLOW)
 
 
 def _set_aside(ledger: Ledger, kind: bytes, cause: str, now: int) -> Ledger:
@@ -171,7 +200,7 @@ def _fair(clean: Sequence[Candidate], ledger: Ledger) -> tuple[tuple[bytes, ...]
     crowded = sum(item.cost for item in clean) > ROUND and len({item.namespace for item in clean}) > 1
     # The solver leaves pods with hundreds of rules about others to a plan of their own: without a turn alone
     # they would wait for as long as anything else does.
-    if not (crowded or any(item.cost >= HARD for item in clean)):
+    if not (crowded or any(item.cost >= HARD or item.kind in ledger.late for item in clean)):
         return tuple(item.kind for item in clean), replace(ledger, had=frozenset())
     left = [item for item in clean if item.kind not in ledger.had]
     if not left:
@@ -199,14 +228,14 @@ def _fair(clean: Sequence[Candidate], ledger: Ledger) -> tuple[tuple[bytes, ...]
 
 def _turn(waiting: Iterable[Candidate], kinds: tuple[bytes, ...], ledger: Ledger, *, suspected: bool) -> Turn:
     chosen = frozenset(kinds)
-    pods, later, aside = set[str](), [], {}
+    kind_of, later, aside = dict[str, bytes](), [], {}
     hard = False
     for item in waiting:
         if item.kind in chosen:
-            pods.add(item.pod)
+            kind_of[item.pod] = item.kind
             hard = len(kinds) == 1 and item.cost >= HARD
         elif item.kind in ledger.aside:
             aside[item.pod] = ledger.aside[item.kind]
         elif suspected or item.kind not in ledger.had:
             later.append(item.pod)
-    return Turn(kinds, frozenset(pods), tuple(later), aside, suspected, hard)
+    return Turn(kinds, kind_of, tuple(later), aside, suspected, hard)

@@ -212,8 +212,7 @@ class Provisioner:
             plan = await self._sturdier(problem, await self._solve(problem, turn, waiting))
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
-        left = frozenset(item.pod for item in plan.unschedulable)
-        self._settle(turn, "", waiting, left)
+        self._settle(turn, "", waiting, plan)
         self._metrics.round(ignored, len(plan.unschedulable))
         # Pods that went while the plan was made have nothing more that would end what is noted of them.
         there = [pod for pod in pods if self._context.state.get(Pod, pod.key) is not None]
@@ -282,14 +281,16 @@ class Provisioner:
                 fault.about, "Warning", "NotUnderstood", message, ttl=NOT_UNDERSTOOD_TTL
             )
 
-    def _settle(
-        self, turn: Turn, failure: str, waiting: tuple[Pod, ...], left: frozenset[str] = frozenset()
-    ) -> None:
+    def _settle(self, turn: Turn, failure: str, waiting: tuple[Pod, ...], plan: Plan | None = None) -> None:
         """Note how the turn ended; what has to have its turn at once triggers the next round."""
-        self._ledger = settled(self._ledger, turn, failure, self._context.clock.now(), left)
+        unplaced = plan.unschedulable if plan is not None else ()
+        left = frozenset(item.pod for item in unplaced)
+        late = frozenset(item.pod for item in unplaced if item.reason == OUT_OF_TIME)
+        self._ledger = settled(self._ledger, turn, failure, self._context.clock.now(), left, late)
         uids = {pod.key: pod.metadata.uid for pod in waiting}
-        again = turn.pods if failure and self._ledger.suspects else ()
-        if self._ledger.suspects or turn.later:
+        again = set(turn.pods if failure and self._ledger.suspects else ())
+        again.update(pod for pod in late if turn.kind_of[pod] not in self._ledger.aside)
+        if self._ledger.suspects or turn.later or again:
             for key in (*sorted(again), *turn.later) or sorted(uids):
                 self._batcher.trigger(uids[key])
 
@@ -404,11 +405,9 @@ class Provisioner:
         finally:
             if bought:
                 self._remember(problem, plan, snapshot, bought)
-        uids = {pod.key: pod.metadata.uid for pod in problem.pods}
         for left in plan.unschedulable:
             if left.reason == OUT_OF_TIME:
-                self._batcher.trigger(uids[left.pod])  # it was not looked at yet: plan again
-                continue
+                continue  # it was not looked at yet: the next round is its own
             # Without any pool that took part, what keeps the pools from it is the reason.
             reason = left.reason if left.pools else left.reason + self._unready()
             await failed(self._context, left.pod, reason)

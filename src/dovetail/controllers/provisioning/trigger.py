@@ -66,7 +66,16 @@ class Batcher:
         return Window(opened, self._clock.now(), triggers)
 
 
-REPEAT = 10 * SECOND
+_REPEAT = 10 * SECOND
+
+
+def until_repeat(clock: Clock) -> int:
+    """Nanoseconds to the next multiple of 10 s.
+
+    All that wait trigger again at the same instants: then one plan is made each 10 s for all of them. With a
+    timer of its own per pod, 60 pods that fit nowhere had a plan made each second.
+    """
+    return _REPEAT - clock.monotonic() % _REPEAT
 
 
 class PodTrigger:
@@ -78,6 +87,7 @@ class PodTrigger:
 
     def __init__(self, context: Context, batcher: Batcher) -> None:
         self._context = context
+        self._clock = context.clock
         self._state = context.state
         self._batcher = batcher
         self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
@@ -112,13 +122,14 @@ class PodTrigger:
             return None
         self._context.waits.seen(pod.metadata.uid, self._context.clock.now())
         self._batcher.trigger(pod.metadata.uid)
-        return REPEAT
+        return until_repeat(self._clock)
 
 
 class NodeTrigger:
     """Triggers for a node with the disrupted taint, every 10 s while it is there: its pods need places."""
 
     def __init__(self, context: Context, batcher: Batcher) -> None:
+        self._clock = context.clock
         self._state = context.state
         self._batcher = batcher
         self.queue = context.queue("provisioner.trigger.node", self.reconcile, of=Node)
@@ -136,7 +147,7 @@ class NodeTrigger:
         if node is None or not disrupted(node):
             return None
         self._batcher.trigger(node.metadata.uid)
-        return REPEAT
+        return until_repeat(self._clock)
 
 
 def disrupted(node: Node) -> bool:

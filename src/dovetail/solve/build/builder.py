@@ -18,6 +18,7 @@ from itertools import permutations
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import port_error
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.topology_rules import Opened
@@ -25,7 +26,6 @@ from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState, Site
 from dovetail.solve.instance.arrays import ENDLESS
 from dovetail.solve.instance.instance import Instance, lookup, pinned
-from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import SPREAD, Pins
@@ -210,7 +210,7 @@ class PlanBuilder:
         made, pod_class = site.planned.made, attempt.pod_class
         self.instance.work.spend(1)
         taken = [port for item, _ in site.planned.parts for port in item.ports]
-        if pod_class.ports and ports_conflict(pod_class.ports, tuple(taken)):
+        if pod_class.ports and port_error(pod_class.ports, taken):
             return None
         # An empty intersection would read as "the label must be absent".
         if not all(item.wanted.overlaps(attempt.wanted) for item, _ in site.planned.parts):

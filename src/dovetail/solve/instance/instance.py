@@ -108,8 +108,10 @@ class Instance:
         self.nodes.reset()
         for group, (matched, owners, universe, closed) in zip(self.topology.groups, self.before, strict=True):
             group.closed, group.running = closed, None
-            group.matched, group.owners = dict(matched), dict(owners)
-            group.universe = {**universe, **dict.fromkeys(opened.get(group.id, ()))}
+            group.matched, group.owners, group.universe = matched.copy(), owners.copy(), universe.copy()
+        if opened:
+            for group in self.topology.groups:
+                group.universe.update(dict.fromkeys(opened.get(group.id, ())))
 
     def suits(self, pool: int, wanted: Requirements, rules: Rules) -> bool:
         """True iff the pool's taints and labels let such a pod in."""

@@ -49,7 +49,7 @@ def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...], *,
     )
 
 
-@by_weight(_REMEMBERED, lambda args, _: len(args[0]) + len(args[1]) + 2)
+@by_weight(_REMEMBERED, lambda args, _: len(args[0]) + len(args[1]) + 2, same=True)
 def ports_conflict(a: tuple[HostPort, ...], b: tuple[HostPort, ...]) -> bool:
     """True iff two pods with these ports cannot share a node. Time: linear in both."""
     return bool(port_error(a, b))
