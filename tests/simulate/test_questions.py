@@ -130,7 +130,8 @@ def test_a_course_counts_old_nodes_that_drift() -> None:
         (("headroom", "--workload", "shop/none", "--to", "9"), "there is no Deployment/shop/none"),
         (("headroom", "--workload", "web", "--to", "9"), "names no workload"),
         (("headroom", "--workload", "shop/web", "--to", "2"), "2 is not more than its"),
-        (("rollout", "-f", "nowhere"), "there is no such file or folder"),
+        (("rollout", "-f", "nowhere"), "nowhere: no such file or folder"),
+        (("rollout", "-f", "-"), "standard input can be read only once"),
     ],
 )
 def test_wrong_questions_are_refused(

@@ -26,10 +26,23 @@ DovetailError
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 
 class DovetailError(Exception):
     """Root of the tree."""
+
+
+class Place(TypedDict):
+    """Where something is wrong, of which object, and what to do: see InputError."""
+
+    source: str
+    line: int | None
+    column: int | None
+    kind: str
+    name: str
+    path: str
+    remedy: str
 
 
 class InputError(DovetailError):
@@ -63,6 +76,19 @@ class InputError(DovetailError):
         self.remedy = remedy
 
     @property
+    def place(self) -> Place:
+        """All but the message, by the names of the constructor."""
+        return {
+            "source": self.source,
+            "line": self.line,
+            "column": self.column,
+            "kind": self.kind,
+            "name": self.name,
+            "path": self.path,
+            "remedy": self.remedy,
+        }
+
+    @property
     def faults(self) -> tuple[InputError, ...]:
         """Everything that is wrong, one by one."""
         return (self,)
@@ -81,16 +107,7 @@ class InputErrors(InputError):
 
     def __init__(self, faults: tuple[InputError, ...]) -> None:
         first = faults[0]
-        super().__init__(
-            first.message,
-            source=first.source,
-            line=first.line,
-            column=first.column,
-            kind=first.kind,
-            name=first.name,
-            path=first.path,
-            remedy=first.remedy,
-        )
+        super().__init__(first.message, **first.place)
         self._faults = faults
 
     @staticmethod

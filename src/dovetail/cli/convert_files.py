@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.base.errors import InputError
-from dovetail.base.guess import nearest
-from dovetail.reading.sources import STDIN, STDIN_PATH, decoded
+from dovetail.reading.sources import STDIN, STDIN_PATH, decoded, similar_path
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".tf")
 
@@ -43,12 +42,7 @@ def _files(name: str) -> Iterator[File]:
         yield File(str(path), decoded(name), Path(path.name.removesuffix(".gz")))
         return
     if not path.is_dir():
-        around = sorted(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else []
-        near = nearest(path.name, around)
-        remedy = (
-            f"did you mean {path.parent / near[0]}?" if near else "name a file or a folder with manifests"
-        )
-        raise InputError("no such file or folder", source=name, remedy=remedy)
+        raise InputError("no such file or folder", source=name, remedy=similar_path(path))
     children = sorted(
         child
         for child in path.rglob("*")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 explain = App(
     name="explain",
-    help="Tell why a pod has no place, why a node is what it is, and what rules cost.\n\n"
+    help="Show why a pod has no place, why a node is what it is, and what rules cost.\n\n"
     "Takes the same files and options as `dovetail plan`.",
 )
 

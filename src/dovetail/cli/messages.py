@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from types import MappingProxyType
 
 from dovetail.base.errors import InputError, InputErrors
 
@@ -33,17 +34,8 @@ def complain(error: InputError) -> None:
         return
     shown = error.faults[: InputErrors.MOST_SHOWN]
     for fault in shown:
-        _print_json(
-            "error",
-            fault.message,
-            file=fault.source,
-            line=fault.line,
-            column=fault.column,
-            kind=fault.kind,
-            name=fault.name,
-            path=fault.path,
-            remedy=fault.remedy,
-        )
+        renamed = {"file" if key == "source" else key: value for key, value in fault.place.items()}
+        _print_json("error", fault.message, renamed)
     if len(error.faults) > len(shown):
         _print_json("error", f"and {len(error.faults) - len(shown)} more errors")
 
@@ -84,7 +76,7 @@ def visible(text: str) -> str:
     )
 
 
-def _print_json(level: str, message: str, **more: str | int | None) -> None:
+def _print_json(level: str, message: str, more: Mapping[str, object] = MappingProxyType({})) -> None:
     from rich.console import Console
 
     fields = {key: value for key, value in more.items() if value not in (None, "", 0)}

@@ -59,7 +59,7 @@ def rollout(
     watch
         How long is played from then on.
     within
-        Tell which single change would finish in this time.
+        Name the single change that would finish in this time.
     quota
         The account's quota of vCPUs: says what the nodes, old and new together, leave of it at the peak.
     undo
@@ -122,17 +122,16 @@ def rollout(
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
+    """Those below folders as well; raises InputError for what cannot be read, under the user's own names."""
+    from dovetail.cli.messages import note
     from dovetail.reading import read
+    from dovetail.reading.sources import STDIN_PATH, files_of
 
-    found: list[Path] = []
-    for path in paths:
-        if not path.exists():
-            raise InputError("there is no such file or folder", source=str(path))
-        inside = sorted(one for one in path.rglob("*") if one.suffix in (".yaml", ".yml", ".json"))
-        found += inside if path.is_dir() else [path]
-    read(found)  # errors name the user's own files
-    if not found:
-        raise InputError("there are no manifests", source="--filename")
+    if not {"-", STDIN_PATH}.isdisjoint(map(str, paths)):
+        remedy = "write it to a file, which can be read for each way to go about it"
+        raise InputError("standard input can be read only once", source="--filename", remedy=remedy)
+    found = [Path(one) for path in paths for one, _ in files_of(str(path), recursive=True, note=note)]
+    read(found)
     return found
 
 

@@ -53,7 +53,7 @@ def texts(
     for path in paths:
         given = "-" if str(path) == STDIN_PATH else str(path)
         try:
-            for file, named in _files(given, recursive=recursive, note=note):
+            for file, named in files_of(given, recursive=recursive, note=note):
                 try:
                     yield Text(STDIN if file == "-" else file, decoded(file), named)
                 except InputError as error:
@@ -62,8 +62,8 @@ def texts(
             fault(error)
 
 
-def _files(given: str, *, recursive: bool, note: Callable[[str], None]) -> Iterator[tuple[str, bool]]:
-    """(file, whether it was named itself)"""
+def files_of(given: str, *, recursive: bool, note: Callable[[str], None]) -> Iterator[tuple[str, bool]]:
+    """(file, whether it was named itself) of a file, a folder or "-". Raises InputError."""
     if given == "-":
         yield given, True
         return
@@ -76,7 +76,7 @@ def _files(given: str, *, recursive: bool, note: Callable[[str], None]) -> Itera
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError | ValueError):
-            message, remedy = "no such file or folder", _similar_path(path)
+            message, remedy = "no such file or folder", similar_path(path)
             raise InputError(message, source=given, remedy=remedy) from None
         raise InputError(f"cannot be read: {error.strerror}", source=given) from None
     if not stat.S_ISDIR(mode):
@@ -148,7 +148,8 @@ def _kustomization(folder: Path) -> InputError:
     )
 
 
-def _similar_path(path: Path) -> str:
+def similar_path(path: Path) -> str:
+    """What to do about a path where there is nothing."""
     try:
         if not path.parent.is_dir():
             return f"{path.parent} is no folder either"

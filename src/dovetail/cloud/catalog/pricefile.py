@@ -46,6 +46,7 @@ _COLUMNS = {
 }
 _DEAREST = Decimal(1_000_000)  # dollars an hour: above it is a slip
 _GZIP = b"\x1f\x8b"
+_HOURLY = "Hrs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,9 @@ def read_prices(path: Path) -> PriceFile:
     return found
 
 
-class _Attributes(msgspec.Struct, frozen=True, rename="camel"):
+class Attributes(msgspec.Struct, frozen=True, rename="camel"):
+    """Of a product."""
+
     instance_type: str = ""
     region_code: str = ""
     operating_system: str = ""
@@ -102,8 +105,10 @@ class _Attributes(msgspec.Struct, frozen=True, rename="camel"):
     marketoption: str = "OnDemand"
 
 
-class _Product(msgspec.Struct, frozen=True):
-    attributes: _Attributes = _Attributes()
+class Product(msgspec.Struct, frozen=True):
+    """A product as AWS's offer files and its Price List API have it."""
+
+    attributes: Attributes = Attributes()
 
 
 class _Dimension(msgspec.Struct, frozen=True, rename="camel"):
@@ -111,18 +116,20 @@ class _Dimension(msgspec.Struct, frozen=True, rename="camel"):
     price_per_unit: dict[str, str] = {}
 
 
-class _Term(msgspec.Struct, frozen=True, rename="camel"):
+class Term(msgspec.Struct, frozen=True, rename="camel"):
+    """What a product costs on some terms, as both have it."""
+
     price_dimensions: dict[str, _Dimension] = {}
 
 
 class _Terms(msgspec.Struct, frozen=True):
-    on_demand: dict[str, dict[str, _Term]] = msgspec.field(name="OnDemand", default={})
+    on_demand: dict[str, dict[str, Term]] = msgspec.field(name="OnDemand", default={})
 
 
 class _Offer(msgspec.Struct, frozen=True, rename="camel"):
     offer_code: str = ""
     publication_date: str = ""
-    products: dict[str, _Product] = {}
+    products: dict[str, Product] = {}
     terms: _Terms = _Terms()
 
 
@@ -139,17 +146,25 @@ def _offer_json(content: bytes, source: str) -> PriceFile:
         what = product.attributes
         if _counts(what.operating_system, what.tenancy, what.pre_installed_sw, what.capacitystatus):
             terms = offer.terms.on_demand.get(sku, {}).values()
-            found = (_hourly(term.price_dimensions.values(), what.region_code) for term in terms)
-            price = next(filter(None, found), 0)
+            price = hourly_price(terms, what.region_code)
             if price and what.instance_type:
                 listed[what.region_code, what.instance_type, ON_DEMAND, ""] = price
     return PriceFile(source, offer.publication_date[:10], listed)
 
 
-def _hourly(dimensions: Iterable[_Dimension], region: str) -> int:
-    currency = "CNY" if region.startswith("cn-") else "USD"
-    rates = (one.price_per_unit.get(currency, "") for one in dimensions if one.unit == "Hrs")
-    return next(filter(None, (_amount(text) or 0 for text in rates)), 0)
+def hourly_price(terms: Iterable[Term], region: str) -> int:
+    """Nano-dollars per hour by the first of the terms that has a price; 0 where none has one.
+
+    China's prices are in yuan: they count as they are, since only their proportions matter to a plan.
+    """
+    currency = _currency(region)
+    dimensions = (one for term in terms for one in term.price_dimensions.values())
+    rates = (one.price_per_unit.get(currency, "") for one in dimensions if one.unit == _HOURLY)
+    return next(filter(None, map(nano_dollars, rates)), 0)
+
+
+def _currency(region: str) -> str:
+    return "CNY" if region.startswith("cn-") else "USD"
 
 
 def _counts(system: str, tenancy: str, software: str, status: str) -> bool:
@@ -191,12 +206,11 @@ def _offer_csv(rows: Iterator[list[str]], source: str) -> PriceFile:
         raise InputError(message, source=source, remedy=_FORMS)
     listed = {}
     for row in rows:
-        if len(row) < len(heading) or row[at["TermType"]] != "OnDemand" or row[at["Unit"]] != "Hrs":
+        if len(row) < len(heading) or row[at["TermType"]] != "OnDemand" or row[at["Unit"]] != _HOURLY:
             continue
         region, name = row[at["Region Code"]], row[at["Instance Type"]]
-        currency = "CNY" if region.startswith("cn-") else "USD"
-        counts = row[at["Currency"]] == currency and _counts(*(row[at[one]] for one in names))
-        if name and counts and (price := _amount(row[at["PricePerUnit"]])):
+        counts = row[at["Currency"]] == _currency(region) and _counts(*(row[at[one]] for one in names))
+        if name and counts and (price := nano_dollars(row[at["PricePerUnit"]])):
             listed[region, name, ON_DEMAND, ""] = price
     return PriceFile(source, facts.get("Publication Date", "")[:10], listed)
 
@@ -216,7 +230,7 @@ def _plain(rows: Iterator[list[str]], source: str) -> PriceFile:
             remedy = meant(capacity, (ON_DEMAND, SPOT), f"valid: {ON_DEMAND}, {SPOT}")
             message = f"there is no capacity type {capacity!r}"
             raise InputError(message, source=source, line=line, remedy=remedy)
-        price = _amount(cells.get("price", "").removeprefix("$"))
+        price = nano_dollars(cells.get("price", "").removeprefix("$"))
         if not price or not cells.get("type"):
             message = f"{cells.get('price', '')!r} is no price of {cells.get('type') or 'a type'}"
             remedy = "a price is dollars per hour, above 0 and at most 1,000,000, such as 0.096"
@@ -233,10 +247,10 @@ def _plain(rows: Iterator[list[str]], source: str) -> PriceFile:
     return PriceFile(source, "", listed)
 
 
-def _amount(text: str) -> int | None:
-    """Nano-dollars; None for what is no price."""
+def nano_dollars(text: str) -> int:
+    """A decimal number of dollars an hour, such as "0.0960000000"; 0 for what is no price."""
     try:
         value = Decimal(text)
     except InvalidOperation:
-        return None
-    return int(value * NANO_DOLLARS) if value.is_finite() and 0 < value <= _DEAREST else None
+        return 0
+    return int(value * NANO_DOLLARS) if value.is_finite() and 0 < value <= _DEAREST else 0

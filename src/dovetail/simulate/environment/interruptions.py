@@ -10,9 +10,8 @@ from dovetail.base.streams import stream
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
 from dovetail.simulate.environment.port import Cloud
+from dovetail.simulate.scenario.schema import IMPAIRMENTS
 
-IMPAIRMENTS = ("instance_status", "system_status", "event_status")
-KINDS = (*(str(kind) for kind in InterruptionKind if kind is not InterruptionKind.NOTHING), *IMPAIRMENTS)
 # What only machines of one capacity type know.
 _ONLY = {
     InterruptionKind.SPOT: "spot",

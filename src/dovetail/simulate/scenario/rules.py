@@ -9,10 +9,14 @@ from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.disrupt.pause import PAUSES
 from dovetail.model.offering import parse_dollars
 from dovetail.simulate.clusterautoscaler.scaleup import EXPANDERS
-from dovetail.simulate.environment.interruptions import KINDS
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.latency import Distribution
-from dovetail.simulate.scenario.schema import ClusterAutoscalerFlags, ScenarioFile, Settings
+from dovetail.simulate.scenario.schema import (
+    INTERRUPTIONS,
+    ClusterAutoscalerFlags,
+    ScenarioFile,
+    Settings,
+)
 from dovetail.simulate.scenario.traffic import second_of_day
 from dovetail.units.duration import parse_duration
 
@@ -54,8 +58,8 @@ def _events(document: Document, file: ScenarioFile) -> None:
         document.parse(f"changes[{i}].at", second_of_day, change.at)
     for i, item in enumerate(file.interruptions):
         document.parse(f"interruptions[{i}].at", second_of_day, item.at)
-        if item.kind not in KINDS:
-            guess = suggest(item.kind, KINDS)
+        if item.kind not in INTERRUPTIONS:
+            guess = suggest(item.kind, INTERRUPTIONS)
             raise document.error(f"{item.kind!r} is no interruption{guess}", f"interruptions[{i}].kind")
         if not 0 < item.share <= 1:
             raise document.error(f"{item.share} is not above 0 and at most 1", f"interruptions[{i}].share")

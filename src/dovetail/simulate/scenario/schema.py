@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
+from dovetail.cloud.interruption import InterruptionKind
 from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.simulate.scenario.history import History
 from dovetail.simulate.scenario.latency import Latencies, Latency
@@ -19,6 +20,12 @@ from dovetail.simulate.scenario.traffic import Section, ServiceTraffic
 
 API_VERSION = "simulation.dovetail.dev/v1alpha1"
 KIND = "Scenario"
+# What may happen to instances: messages of the cloud, and status checks that fail.
+IMPAIRMENTS = ("instance_status", "system_status", "event_status")
+INTERRUPTIONS = (
+    *(str(kind) for kind in InterruptionKind if kind is not InterruptionKind.NOTHING),
+    *IMPAIRMENTS,
+)
 
 
 class Subnet(Section, frozen=True, kw_only=True):
