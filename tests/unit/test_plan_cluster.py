@@ -214,6 +214,35 @@ def test_repacking_that_was_cut_short_says_how_much_was_looked_at(
     assert "Repacking in place saves nothing" not in text
 
 
+@pytest.mark.parametrize(
+    ("memory", "asks", "told"),
+    [
+        (
+            "10Mi",
+            "",
+            "no memory is asked for by shop/late, so that none is kept: node n0 has 10 MiB for 1 of them.",
+        ),
+        ("2Gi", "", ""),
+        ("300Mi", "256Mi", ""),
+    ],
+)
+def test_pods_that_ask_for_no_memory_are_told_of_where_there_is_none(
+    memory: str, asks: str, told: str, tmp_path: Path, capsys: _Text
+) -> None:
+    late = pod("late")
+    late["spec"]["containers"][0]["resources"]["requests"] = {
+        "cpu": "1",
+        **({"memory": asks} if asks else {}),
+    }
+    there = node("n0")
+    there["status"]["allocatable"] = {**there["status"]["allocatable"], "memory": memory}
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [POOL, CLASS, there, late]}))
+    assert run(["plan", "-f", str(path), "--work", "1000"]) == OK
+    said = " ".join(capsys.readouterr().err.split())
+    assert (told in said) if told else ("no memory" not in said)
+
+
 def test_before_any_node_is_of_a_pool_all_can_go(tmp_path: Path, capsys: _Text) -> None:
     unowned = [POOL, CLASS, node("s0", pool=""), node("s1", pool="", kind="unheard.of"), pod("dns", "s0")]
     bill = planned(tmp_path, capsys, unowned)["cluster"]

@@ -63,7 +63,8 @@ def plan(
     from rich.console import Group
 
     from dovetail.cli import plan_output
-    from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts
+    from dovetail.cli.messages import note
+    from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks
     from dovetail.cli.searching import traced
     from dovetail.explain.pod import nearest_misses
     from dovetail.explain.spot_diversity import diversity_cost
@@ -100,6 +101,8 @@ def plan(
     if reproducible:
         document.pop("elapsedSeconds", None)
     show(Group(*tables, *fact_lines(problem, answer, search, region, question.reading)), document, output)
+    for text in remarks(problem, plan):
+        note(text)
     broken = [(one.text, why) for one in wanted if (why := one.broken(plan))]
     for text, why in broken:
         print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)

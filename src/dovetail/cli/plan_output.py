@@ -19,6 +19,7 @@ from dovetail.cli.region import Region
 from dovetail.cli.searching import Answer, Search
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud.catalog.provenance import provenance
+from dovetail.explain.short_memory import short_of_memory
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.problem import Problem
@@ -392,6 +393,22 @@ def fact_lines(
     if region is not None:
         origin = "" if region.origin == "--region" else f" (region from {region.origin})"
         yield Text(f"{provenance(region.name).sentence().removesuffix('.')}{origin}.")
+
+
+def remarks(problem: Problem, plan: Plan) -> Iterator[str]:
+    """What a user should know of a plan that keeps all rules."""
+    short = short_of_memory(problem, plan)
+    if short:
+        first, pods = short[0], sum(len(one.pods) for one in short)
+        node = f"{first.node} ({first.kind})" if first.kind else first.node
+        more = f" (and {len(short) - 1:,} more nodes have too little)" if len(short) > 1 else ""
+        named = [pod for each in short for pod in each.pods]
+        some = ", ".join(named[:_SHOWN]) + (f" and {pods - _SHOWN:,} more" if pods > _SHOWN else "")
+        yield (
+            f"no memory is asked for by {some}, so that none is kept: node {node} has "
+            f"{max(0, first.left) / 2**20:,.0f} MiB for {len(first.pods):,} of them{more}. A container that "
+            "takes more than is there is killed: give each a memory request"
+        )
 
 
 def _why_none(reading: Reading) -> str:
