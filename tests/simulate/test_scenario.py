@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +98,7 @@ def unpriced(monkeypatch: pytest.MonkeyPatch) -> None:
         ("duration: 3h", "duration: 0s", 7, "duration", "between"),
         ("instanceType:", "instanceTyp:", 9, "nodeGroups[0].instanceTyp", "did you mean 'instanceType'"),
         ("count: 2", "count: two", 9, "nodeGroups[0].count", "expected whole number"),
+        ("count: 2", "count: 1000000000", 8, "nodeGroups", "a simulation takes 20,000"),
         ("count: 2", "count: -2", 9, "nodeGroups[0].count", "fewer than 0"),
         ("zones: [ap-northeast-2a]", "zones: []", 9, "nodeGroups[0].zones", "at least one zone"),
         ("median: 30s", "median: 90s", 11, "latencies.boot", "p99"),
@@ -111,6 +114,50 @@ def test_mistakes_have_a_place(tmp_path: Path, old: str, new: str, line: int, pa
     assert (error.line, error.path) == (line, path)
     assert words in error.message
     assert error.source == str(tmp_path / "scenario.yaml")
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "spec", "path"),
+    [
+        ("Deployment", "apps/v1", {"replicas": 10**9}, "spec.replicas"),
+        ("StatefulSet", "apps/v1", {"replicas": 200_001, "serviceName": "web"}, "spec.replicas"),
+        ("Job", "batch/v1", {"completions": 10**9, "parallelism": 10**9}, "spec.parallelism"),
+        ("HorizontalPodAutoscaler", "autoscaling/v2", {"maxReplicas": 2 * 10**9}, "spec.maxReplicas"),
+        ("ScaledObject", "keda.sh/v1alpha1", {"maxReplicaCount": 10**9}, "spec.maxReplicaCount"),
+    ],
+)
+@pytest.mark.parametrize("folder", [".", "changes"])
+def test_more_pods_than_can_be_played_are_counted_and_not_made(
+    tmp_path: Path, folder: str, kind: str, version: str, spec: dict[str, Any], path: str
+) -> None:
+    pods = {"containers": [{"name": "a", "image": "x"}]}
+    target = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
+    if version == "batch/v1":
+        spec = {**spec, "template": {"spec": {**pods, "restartPolicy": "Never"}}}
+    elif version == "apps/v1":
+        labels = {"app": "web"}
+        spec = {
+            **spec,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pods},
+        }
+    elif version == "keda.sh/v1alpha1":
+        cron = {"timezone": "UTC", "start": "0 8 * * *", "end": "0 9 * * *", "desiredReplicas": "2"}
+        target["triggers"] = [{"type": "cron", "metadata": cron}]
+    document = {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {**spec, **(target if "max" in path else {})},
+    }
+    text = GOOD + ("changes: [{at: '21:00', file: changes/a.yaml}]\n" if folder == "changes" else "")
+    scenario = _write(tmp_path, text)
+    (scenario / folder).mkdir(exist_ok=True)
+    (scenario / folder / "a.yaml").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="a simulation takes 200,000") as caught:
+        load(scenario)
+    assert caught.value.path == path
+    assert str(caught.value.source).endswith("a.yaml")
 
 
 def test_a_missing_field(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
 from dovetail.api.meta import Meta, Object
 from dovetail.api.workloads import (
-    CronJob,
     CSINode,
     DaemonSet,
     Job,
@@ -40,6 +39,7 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
 from dovetail.reading import Manifest, Reading
+from dovetail.reading.replicas import refuse_too_many
 
 _MOST_PODS = 1_000_000  # of workloads, in one plan
 
@@ -239,7 +239,7 @@ def _missing_pods(given: tuple[Manifest, ...], pods: tuple[Pod, ...]) -> tuple[P
         for item in given
         if isinstance(item.object, Workload) and (item.foreign or _parent(item.object) not in known)
     ]
-    _refuse_too_many(asking)
+    refuse_too_many((item for item, _ in asking), _MOST_PODS, "a plan")
     names = Counter(workload.key for _, workload in asking)
     missing: list[Pod] = []
     for item, workload in asking:
@@ -250,32 +250,6 @@ def _missing_pods(given: tuple[Manifest, ...], pods: tuple[Pod, ...]) -> tuple[P
             pods = tuple(_renamed(pod, f"{item.written[0].lower()}-{pod.metadata.name}") for pod in pods)
         missing.extend(pods)
     return tuple(missing)
-
-
-def _refuse_too_many(asking: list[tuple[Manifest, Workload]]) -> None:
-    """More pods than memory holds are refused before they are made."""
-    pods = [(_replicas(workload), item) for item, workload in asking]
-    count = sum(replicas for replicas, _ in pods)
-    if count <= _MOST_PODS:
-        return
-    most, item = max(pods, key=lambda pair: pair[0])
-    kind, name = item.written
-    raise InputError(
-        f"the workloads ask for {count:,} pods, {most:,} of them this one; a plan takes {_MOST_PODS:,}",
-        source=item.source,
-        line=item.located.line_of("spec.replicas"),
-        kind=kind,
-        name=name,
-        path="spec.replicas",
-        remedy="ask for fewer replicas",
-    )
-
-
-def _replicas(workload: Workload) -> int:
-    """How many pods it asks for, at most."""
-    if isinstance(workload, CronJob):
-        return workload.spec.job_template.spec.parallelism
-    return workload.spec.parallelism if isinstance(workload, Job) else workload.spec.replicas
 
 
 def _renamed(pod: Pod, name: str) -> Pod:

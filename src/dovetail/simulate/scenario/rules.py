@@ -23,6 +23,9 @@ from dovetail.units.duration import parse_duration
 _CAPACITY_TYPES = ("on-demand", "spot", "reserved")
 
 
+_MOST_NODES = 20_000  # of node groups: four times as many as a cluster of Kubernetes may have
+
+
 def check(document: Document, file: ScenarioFile) -> None:
     """Raises InputError for the first rule that is broken."""
     _groups(document, file)
@@ -32,6 +35,11 @@ def check(document: Document, file: ScenarioFile) -> None:
 
 
 def _groups(document: Document, file: ScenarioFile) -> None:
+    nodes = sum(max(group.count, group.max or 0) for group in file.node_groups)
+    if nodes > _MOST_NODES:
+        raise document.error(
+            f"the node groups have up to {nodes:,} nodes; a simulation takes {_MOST_NODES:,}", "nodeGroups"
+        )
     for i, group in enumerate(file.node_groups):
         path = f"nodeGroups[{i}]"
         if group.count < 0:

@@ -19,6 +19,7 @@ from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.reading import Manifest, Reading, read
+from dovetail.reading.replicas import refuse_endless, refuse_too_many
 from dovetail.simulate.scenario.changed import Change as FieldChange
 from dovetail.simulate.scenario.changed import with_objects
 from dovetail.simulate.scenario.document import Document, suggest
@@ -33,6 +34,7 @@ from dovetail.simulate.scenario.traffic import Curve, curve, next_time, second_o
 from dovetail.simulate.workloads.keda import not_played
 from dovetail.units.duration import parse_duration
 
+_MOST_PODS = 200_000  # of workloads at once: each is an object with a life of its own
 FILE_NAME = "scenario.yaml"
 FAULTS_NAME = "faults.yaml"  # may lie in the folder: it is no manifest
 _MANIFESTS = (".yaml", ".yml", ".json")
@@ -105,6 +107,9 @@ def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange
     check(document, file)
     beside = _manifests(folder)
     later = tuple(_changes(document, file, folder, start))
+    for given in (beside.manifests, *(change.manifests for change, _ in later)):
+        refuse_too_many(given, _MOST_PODS, "a simulation")
+        refuse_endless(given, _MOST_PODS, "a simulation")
     scenario = Scenario(
         file=file,
         folder=folder,
