@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli.main import run
+from dovetail.reading import read
+from dovetail.simulate.replay.folder import Wanted, write_replay
 from dovetail.simulate.replay.history import read_past
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.history import read_history
@@ -333,6 +335,13 @@ def test_what_cannot_be_replayed(
     arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path) for each in given]
     assert run(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("length", "period"), [(2 * HOUR, "5m"), (7 * 24 * HOUR, "1h")])
+def test_of_a_long_replay_the_bound_is_proven_less_often(length: int, period: str, tmp_path: Path) -> None:
+    manifests = read([POOL]).manifests
+    write_replay(manifests, Wanted("week", "us-east-1", length=length), tmp_path / "kept")
+    assert load(tmp_path / "kept").file.settings.efficiency_period == period
 
 
 def test_a_trace_is_load_too(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

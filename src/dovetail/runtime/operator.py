@@ -200,7 +200,10 @@ class Operator:
             )
         methods += [drift(context, what_if), expiry(context, what_if), consolidation]
         if not self._settings.plain_plans:
-            yield "disruption.efficiency", Efficiency(context, self._planner, intake).run
+            yield (
+                "disruption.efficiency",
+                Efficiency(context, self._planner, intake, self._settings.efficiency_period).run,
+            )
         yield "disruption.queue", execution.run
         yield "disruption", Disruption(context, execution, tuple(methods)).run
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dovetail.api.core import TopologySpreadConstraint
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.base.errors import InputError
 from dovetail.controllers.brakes.brakes import BrakeOptions
@@ -53,6 +53,7 @@ class Settings:
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
     # Spread constraints that the cluster's scheduler gives to pods without any of their own.
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    efficiency_period: int = 5 * MINUTE  # from one look at what the nodes must cost to the next
     nominate_pods: bool = True  # say in the status of pods which node plans mean for them
     migrate_versions: bool = False  # write what is stored as v1beta1 again, as v1
     cluster_figures: bool = True  # gauges for every pod, node and status condition

@@ -14,7 +14,6 @@ from dovetail.disrupt.pods import reschedulable, unbound
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
 
-PERIOD = 5 * MINUTE
 _QUESTION = ("the efficiency of all nodes",)
 
 COST = Metric(
@@ -36,12 +35,14 @@ ALL = (COST, BOUND, RATIO)
 
 
 class Efficiency:
-    """Asks every five minutes what the pods of all managed nodes would cost if they were placed anew."""
+    """Asks time and again what the pods of all managed nodes would cost if they were placed anew."""
 
-    def __init__(self, context: Context, planner: Planner, intake: Intake) -> None:
+    def __init__(self, context: Context, planner: Planner, intake: Intake, period: int = 5 * MINUTE) -> None:
+        """`period` is nanoseconds from one look to the next."""
         self._context = context
         self._planner = planner
         self._intake = intake
+        self._period = period
         self._unanswered = Unanswered(context)
         self._known: tuple[Problem, int] | None = None  # the last question and its bound
         # What all nodes cost and must cost as of the last look, nano-dollars per hour.
@@ -50,7 +51,7 @@ class Efficiency:
     async def run(self) -> None:
         """Look for ever; a question without an answer skips one turn."""
         while True:
-            await self._context.clock.sleep(PERIOD)
+            await self._context.clock.sleep(self._period)
             if not self._context.state.synced():
                 continue
             try:

@@ -34,6 +34,7 @@ def operator_settings(given: Settings, on_plan: Callable[[Problem, Plan], None])
         ),
         minimum_saving=given.minimum_saving,
         pod_moves_per_day=given.pod_moves_per_day,
+        efficiency_period=parse_duration(given.efficiency_period),
         nominate_pods=given.nominate_pods,
         gates=runtime.FeatureGates(
             node_repair=given.feature_gates.node_repair,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +29,107 @@ STAMPED = (
 NODES = "nodes"  # of a NodePool's limits, the one on their number
 
 
+class _Same:
+    """An object by its identity, as a key: to compare thousands of types would cost as much as the work."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: tuple[InstanceType, ...]) -> None:
+        self.it = it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.it is other.it
+
+
+class _Sold:
+    """What a pool of these requirements may buy of the types: the part of its table that questions share.
+
+    Most questions are about the same types. The arrays cannot be written to.
+    """
+
+    def __init__(
+        self,
+        kinds: tuple[InstanceType, ...],
+        base: Requirements,
+        names: tuple[str, ...],
+        left: Mapping[str, int],
+    ) -> None:
+        axis = Axis(names)
+        self.types = tuple(kind for kind in kinds if _lets_in(base, kind.requirements))
+        self.capacity = _fixed([axis.vector(item.allocatable()) for item in self.types], np.int64)
+        self.capacity = self.capacity.reshape(len(self.types), len(names))
+        self.offerings: list[Offering] = []
+        column_type: list[int] = []
+        self.draws = False  # True iff some offering draws on shared quotas
+        for number, item in enumerate(self.types):
+            for offering in item.offerings:
+                if offering.available and (offering.capacity_type != labels.RESERVED or _left(offering)):
+                    self.draws = self.draws or bool(offering.draws)
+                    if left and not affordable(offering, left):
+                        continue
+                    self.offerings.append(offering)
+                    column_type.append(number)
+        self.column_type: Amounts = _fixed(column_type, np.int64)
+        self.price: Amounts = _fixed([item.price for item in self.offerings], np.int64)
+        self.reservation = _fixed([item.reservation_id for item in self.offerings], np.str_)
+        self.capacity_type = _fixed([item.capacity_type for item in self.offerings], np.str_)
+        # Columns that are no reserved capacity, (C,).
+        self.unreserved: Mask = _fixed([not item.reservation_id for item in self.offerings], np.bool_)
+        # Offerings are few in kind: zones times capacity types, and reservations.
+        numbers: dict[Requirements, int] = {}
+        numbered = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]
+        self.kind: Amounts = _fixed(numbered, np.int64)
+        self.kinds = list(numbers)
+        # What is asked of any other label is the same for all columns: pods may name thousands of those.
+        sold = (*(kind.requirements for kind in self.types), *self.kinds)
+        self.labelled = frozenset().union(*(item.by_key for item in sold))
+        self.by_type: dict[Requirement, Mask] = {}  # which types meet it; at most _REMEMBERED
+
+    def meeting(self, item: Requirement) -> Mask:
+        """Types that can meet a requirement on a label of theirs, shape (T,)."""
+        known = self.by_type.get(item)
+        if known is None:
+            if len(self.by_type) >= _REMEMBERED:
+                self.by_type.clear()
+            meets = [_meets(kind.requirements.by_key, item) for kind in self.types]
+            known = self.by_type[item] = _fixed(meets, np.bool_)
+        return known
+
+
+_REMEMBERED = 512
+
+
+def _fixed(values: Sequence[Any], kind: Any) -> Any:
+    """An array that questions share."""
+    found = np.array(values, dtype=kind)
+    found.flags.writeable = False
+    return found
+
+
+# A table has some 100 bytes a column: 0.5 MiB where a region's types are all let in.
+@lru_cache(maxsize=32)
+def _shared(kinds: _Same, base: Requirements, names: tuple[str, ...]) -> _Sold:
+    return _Sold(kinds.it, base, names, {})
+
+
+def _sold(kinds: tuple[InstanceType, ...], base: Requirements, axis: Axis, left: Mapping[str, int]) -> _Sold:
+    found = _shared(_Same(kinds), base, axis.names)
+    # What is left of quotas is another amount in every question, and hardly ever too little.
+    if not (left and found.draws) or all(affordable(item, left) for item in found.offerings):
+        return found
+    return _Sold(kinds, base, axis.names, left)
+
+
 class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
     `capacity` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
     describe the available offerings, as do `reservation` (its id, or "") and `capacity_type`; the price
     is a whole node's, `extra` of it for all but the instance. Offerings that draw more on the problem's
-    `shared quotas` than is left of them are not available.
+    `shared quotas` than is left of them are not available; `draws` is False where none draws on any.
     """
 
     def __init__(
@@ -43,47 +138,27 @@ class PoolTable:
         self.pool = pool
         self.index = index
         self.base = _stamped(pool.requirements)
-        self.types: tuple[InstanceType, ...] = tuple(
-            kind for kind in pool.instance_types if _lets_in(self.base, kind.requirements)
-        )
-        self.capacity: Amounts = np.array(
-            [axis.vector(item.allocatable()) for item in self.types], dtype=np.int64
-        ).reshape(len(self.types), len(axis.names))
-        self.offerings: list[Offering] = []
-        column_type: list[int] = []
-        for number, item in enumerate(self.types):
-            for offering in item.offerings:
-                if offering.available and (offering.capacity_type != labels.RESERVED or _left(offering)):
-                    if commons and not affordable(offering, commons):
-                        continue
-                    self.offerings.append(offering)
-                    column_type.append(number)
-        self.column_type = np.array(column_type, dtype=np.int64)
-        self.price = np.array([item.price + extra for item in self.offerings], dtype=np.int64)
-        self.reservation = np.array([item.reservation_id for item in self.offerings], dtype=np.str_)
-        self.capacity_type = np.array([item.capacity_type for item in self.offerings], dtype=np.str_)
-        # Offerings are few in kind: zones times capacity types, and reservations.
-        numbers: dict[Requirements, int] = {}
-        kinds = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]
-        self._kind = np.array(kinds, dtype=np.int64)
-        self._kinds = list(numbers)
-        # What is asked of any other label is the same for all columns: pods may name thousands of those.
-        sold = (*(kind.requirements for kind in self.types), *self._kinds)
-        self._labelled = frozenset().union(*(item.by_key for item in sold))
+        self._sold = sold = _sold(pool.instance_types, self.base, axis, commons or {})
+        self.types = sold.types
+        self.capacity: Amounts = sold.capacity
+        self.offerings = sold.offerings
+        self.column_type = sold.column_type
+        self.price: Amounts = sold.price + extra
+        self.reservation = sold.reservation
+        self.capacity_type = sold.capacity_type
+        self.unreserved = sold.unreserved
+        self.draws = sold.draws
         self._every_type: Mask = np.ones(len(self.types), dtype=np.bool_)
         self._same: dict[str, list[str]] = {}  # by value, the domains of labels that all columns have alike
         self._by_requirement: dict[Requirement, Mask] = {}
         self._by_requirements: dict[Requirements, Mask] = {}
         self._usable: dict[Requirements, Mask] = {}
-        self._by_type: dict[Requirement, Mask] = {}
         self._values: dict[Requirement, Mask] = {}
         self._fits: dict[bytes, Mask] = {}
         self._domains: dict[str, list[str]] = {}
         self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
         self._grouped: dict[tuple[str, ...], tuple[Amounts, Amounts]] = {}
         self.own = self.mask(self.base)
-        # Columns that are no reserved capacity, (C,).
-        self.unreserved = np.array([not item.reservation_id for item in self.offerings], dtype=np.bool_)
 
     def reserve(self, taken: Amounts) -> None:
         """Take what daemons need, (T, R), out of the capacity; once, before anybody asks what fits."""
@@ -146,7 +221,7 @@ class PoolTable:
         if known is None:
             known = np.ones(len(self.offerings), dtype=np.bool_)
             for item in requirements:
-                if item.key in self._labelled or item.key == labels.RESERVATION_ID:
+                if item.key in self._sold.labelled or item.key == labels.RESERVATION_ID:
                     known &= self._columns(item)
             self._by_requirements[requirements] = known
         return known
@@ -174,7 +249,7 @@ class PoolTable:
         """Per column the value of a label; '' where it is open or absent."""
         known = self._domains.get(key)
         if known is None:
-            if key in self._labelled:
+            if key in self._sold.labelled:
                 known = [self._value(column, key) for column in range(len(self.offerings))]
             else:
                 value = _only(self.base.by_key.get(key))
@@ -185,24 +260,18 @@ class PoolTable:
     def told_apart(self, keys: Collection[str]) -> Amounts:
         """Numbers (C,), equal for columns that these labels do not tell apart. O(types and kinds)."""
         by_type = _numbered((kind.requirements for kind in self.types), keys)
-        by_kind = _numbered(self._kinds, keys)
-        found: Amounts = by_type[self.column_type] * max(1, len(self._kinds)) + by_kind[self._kind]
+        by_kind = _numbered(self._sold.kinds, keys)
+        found: Amounts = by_type[self.column_type] * max(1, len(self._sold.kinds)) + by_kind[self._sold.kind]
         return found
 
     def _types_meeting(self, item: Requirement) -> Mask:
-        if item.key not in self._labelled:
-            return self._every_type
-        known = self._by_type.get(item)
-        if known is None:
-            meets = [_meets(kind.requirements.by_key, item) for kind in self.types]
-            known = self._by_type[item] = np.array(meets, dtype=np.bool_)
-        return known
+        return self._sold.meeting(item) if item.key in self._sold.labelled else self._every_type
 
     def _columns(self, item: Requirement) -> Mask:
         known = self._by_requirement.get(item)
         if known is None:
-            meets = np.array([_meets(kind.by_key, item) for kind in self._kinds], dtype=np.bool_)
-            known = self._types_meeting(item)[self.column_type] & meets[self._kind]
+            meets = np.array([_meets(kind.by_key, item) for kind in self._sold.kinds], dtype=np.bool_)
+            known = self._types_meeting(item)[self.column_type] & meets[self._sold.kind]
             if item.key == labels.RESERVATION_ID and not item.allows_absence():
                 # A label that only some offerings carry is absent from the others.
                 known &= self._defining(item.key)
@@ -211,8 +280,8 @@ class PoolTable:
 
     def _defining(self, key: str) -> Mask:
         types = np.array([key in kind.requirements.by_key for kind in self.types], dtype=np.bool_)
-        kinds = np.array([key in kind.by_key for kind in self._kinds], dtype=np.bool_)
-        return np.asarray(types[self.column_type] | kinds[self._kind], dtype=np.bool_)
+        kinds = np.array([key in kind.by_key for kind in self._sold.kinds], dtype=np.bool_)
+        return np.asarray(types[self.column_type] | kinds[self._sold.kind], dtype=np.bool_)
 
     def _value(self, column: int, key: str) -> str:
         offering = self.offerings[column]

@@ -37,7 +37,9 @@ class SharedQuotas:
         *,
         strict: bool,
     ) -> None:
-        drawn = {name for table in tables for item in table.offerings for name, _ in item.draws}
+        drawn = {
+            name for table in tables if table.draws for item in table.offerings for name, _ in item.draws
+        }
         names = tuple(sorted(drawn & problem.commons.keys()))
         left = np.array([problem.commons[name] for name in names], dtype=np.int64)
         draws = _draws(tables, names)
@@ -87,6 +89,8 @@ def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:
 
 
 def _draws(tables: Sequence[PoolTable], names: tuple[str, ...]) -> Amounts:
+    if not names:
+        return np.zeros((sum(len(table.offerings) for table in tables), 0), dtype=np.int64)
     rows = [[dict(item.draws).get(name, 0) for name in names] for table in tables for item in table.offerings]
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
 
