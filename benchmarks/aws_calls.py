@@ -36,7 +36,7 @@ from dovetail.simulate.cluster import Cluster
 from dovetail.simulate.environment.aws import CloudOnAws
 from dovetail.simulate.scenario.scenario import Scenario, load
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 REGION, TYPE, POOL = "ap-northeast-2", "m5.xlarge", "general"
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 Document = dict[str, Any]
 OLD_IMAGE, NEW_IMAGE = "al2023@v20250403", "al2023@v20250505"

@@ -19,7 +19,7 @@ from benchmarks.machine import peak_mib
 from dovetail.cli.main import readers_may_leave
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import Scenario, load
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 EVENING_RUSH = Path(__file__).parent.parent / "examples" / "evening-rush"
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.base.streams import stream
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 Document = dict[str, Any]
 

@@ -8,7 +8,7 @@ from operated import Operated, play, pod, pool, replicas
 
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.controllers.provisioning.metrics import ASIDE
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 ALONE = {
     "affinity": {

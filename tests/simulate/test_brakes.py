@@ -21,7 +21,7 @@ from dovetail.controllers.brakes.guard import GUARDED
 from dovetail.disrupt.confirmation import token
 from dovetail.disrupt.pause import read_pause
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 async def annotate(world: Operated, key: str, value: str | None, name: str = "general") -> None:

@@ -25,7 +25,7 @@ from dovetail.kube.recorder import Recorder
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.requirement import Requirements
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 Create = Callable[[MemoryClient, Object], Awaitable[Object]]
 _create: Create = MemoryClient.create

@@ -16,7 +16,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers import lifetimes
 from dovetail.controllers.node import evict
 from dovetail.runtime import metered
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 NAMED = re.compile(r"([a-z_0-9]+)(?:\{(.*)\})? (\S+)")
 

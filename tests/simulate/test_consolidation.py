@@ -14,7 +14,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 Document = dict[str, Any]
 

@@ -13,7 +13,7 @@ from test_consolidation import only, scale, sizes, types_of
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 _TYPES = ("m5.large", "m5.xlarge", "c5.large", "c5.xlarge")
 _APPS = {"web": ("700m", 3, 12)}  # request, least and most replicas

@@ -16,7 +16,7 @@ from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Unavailable
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 from dovetail.units.timestamp import to_rfc3339
 
 

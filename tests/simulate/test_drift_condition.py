@@ -17,7 +17,7 @@ from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.controllers.disruption.drifted import AVOIDED
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 Change = dict[str, Any]
 # No node goes while it is looked at.

@@ -17,7 +17,7 @@ from dovetail.cloud.inmemory import Limit
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 def terminating(claim: NodeClaim) -> bool:

@@ -26,7 +26,7 @@ from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch, Skew
 from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 WATCHES = (
     *(kinds.WATCH_DROP, kinds.WATCH_GONE, kinds.WATCH_LAG, kinds.WATCH_DUPLICATE, kinds.WATCH_REORDER),

@@ -17,7 +17,7 @@ from dovetail.model.volumes import VolumeIndex
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 BAD = frozenset({"default/bad-0", "default/bad-1"})
 

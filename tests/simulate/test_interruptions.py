@@ -15,7 +15,7 @@ from dovetail.cloud.interruption import InterruptionKind, instance_id
 from dovetail.controllers.interruption import DELETED, RECEIVED, UNHEALTHY
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 async def three_spot_nodes(world: Operated, stays: str = "false") -> list[NodeClaim]:

@@ -12,7 +12,7 @@ from dovetail.controllers.node.repair import IN_POOL
 from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 from dovetail.units.timestamp import to_rfc3339
 
 ON = FeatureGates(node_repair=True)

@@ -20,7 +20,7 @@ from dovetail.base.errors import InstanceNotFound
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 from dovetail.units.timestamp import parse_rfc3339
 
 

@@ -13,7 +13,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Forbidden
 from dovetail.controllers.provisioning.nominate import NOMINATIONS
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 MARK = labels.NOMINATED
 

@@ -19,7 +19,7 @@ from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 QUIET = {"consolidateAfter": "Never", "consolidationPolicy": "WhenEmpty", "budgets": [{"nodes": "100%"}]}
 EAGER = {

@@ -11,7 +11,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.planning.inline import InlinePlanner
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from operated import Operated, play, pod, pool
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 def nodes(world: Operated) -> int:

@@ -21,7 +21,7 @@ from dovetail.controllers.provisioning.metrics import (
     UNSCHEDULABLE,
     WORK,
 )
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 def test_a_plan_is_measured() -> None:

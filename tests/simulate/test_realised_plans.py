@@ -20,7 +20,7 @@ from dovetail.controllers.provisioning.realised import COST, ELSEWHERE, NODES, P
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.simulate.analysis.summary import plan_figures
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 from dovetail.views.history import history
 
 
@@ -194,7 +194,7 @@ def test_the_same_for_programs(log: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["nosuch", "--history", "LOG"], "there is no node nosuch in the log it is about"),
+        (["nosuch", "--history", "LOG"], "there is no node nosuch in the log the log has"),
         (["x"], "neither manifests nor a log is given"),
         (["x", "--history", "LOG", "--timezone", "Mars"], "'Mars' is no time zone"),
         (["x", "--history", "missing.jsonl"], "cannot read the log: No such file or directory"),

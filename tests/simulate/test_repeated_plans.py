@@ -7,7 +7,7 @@ from operated import Operated, play, pod, pool
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 FULL = {"limits": {"cpu": "2"}}
 CROWD = tuple(pod(f"p{number}", "1500m") for number in range(3))

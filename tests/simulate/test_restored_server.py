@@ -19,7 +19,7 @@ from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.store import Key, Record
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 Documents = dict[type[Object], dict[Key, dict[str, Any]]]
 

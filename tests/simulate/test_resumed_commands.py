@@ -15,7 +15,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.disruption.unfinished import REPLACES
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 # Seconds from the purchase: the instance starts after a few, the node is up after some 40.
 MOMENTS = (0, 1, 2, 5, 13, 30, 38, 40, 42, 44, 46, 60)

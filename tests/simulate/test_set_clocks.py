@@ -16,7 +16,7 @@ from dovetail.controllers.reconciler import Reconciler
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.process.clock import ServerClock
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 YEAR = 8766 * HOUR
 

@@ -7,7 +7,7 @@ from operated import Operated, play, pod, pool
 from dovetail.base.clock import MINUTE
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 def test_a_node_that_stayed_as_it_was_is_the_same_value_in_the_next_question() -> None:

@@ -13,7 +13,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE
 from dovetail.model import labels
 from dovetail.runtime.scheduler_config import read_default_constraints
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 ZONES = """
 podTopologySpread:

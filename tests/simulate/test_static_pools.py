@@ -15,7 +15,7 @@ from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 from dovetail.testing.census import Find, leftovers
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 GATE = FeatureGates(static_capacity=True)
 

@@ -15,7 +15,7 @@ from dovetail.controllers.disruption import efficiency, metrics
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 pytestmark = pytest.mark.usefixtures("every_cloud")
 

@@ -13,7 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Invalid
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 from dovetail.units.timestamp import parse_rfc3339
 
 pytestmark = pytest.mark.usefixtures("every_cloud")

@@ -23,7 +23,7 @@ from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
 from dovetail.simulate.environment.aws import CloudOnAws
 from dovetail.simulate.time.clock import VirtualClock
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 USUAL = account(REGION)
 RUNNING: list[asyncio.Task[None]] = []  # or they might be collected

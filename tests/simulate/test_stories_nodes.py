@@ -15,7 +15,7 @@ from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE
 from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 pytestmark = pytest.mark.usefixtures("every_cloud")
 

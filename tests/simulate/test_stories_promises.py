@@ -17,7 +17,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 from dovetail.units.timestamp import to_rfc3339
 
 pytestmark = pytest.mark.usefixtures("every_cloud")

@@ -16,7 +16,7 @@ from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 class Poisoned(InlinePlanner):

@@ -18,7 +18,7 @@ from dovetail.controllers.panics import PANICS
 from dovetail.controllers.provisioning.trigger import PodTrigger
 from dovetail.runtime.operator import Ports
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 class World(Operated):

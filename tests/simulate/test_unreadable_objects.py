@@ -13,7 +13,7 @@ from dovetail.api.meta import Object
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.kube.informer import Informer
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 def poison(world: Operated, kind: type[Object], name: str, namespace: str = "", **spec: Any) -> None:

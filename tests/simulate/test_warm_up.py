@@ -12,7 +12,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Meta, Object
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.kube.client import Client
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import node_class
 
 
 def test_what_came_while_it_waited_is_acted_on() -> None:

@@ -9,7 +9,7 @@ import pytest
 from dovetail.model.selector import Selector
 from dovetail.model.spread import SpreadRule
 from dovetail.solve.solver import solve
-from dovetail.testing.orders import ways
+from dovetail.testing.between import ways
 from dovetail.testing.problems import instance_types, pool, scenario
 from dovetail.testing.proofs import proof_faults
 from dovetail.testing.scenarios import to_problem

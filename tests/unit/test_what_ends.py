@@ -50,8 +50,8 @@ from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.census import leftovers
+from dovetail.testing.guests import node_class
 from dovetail.testing.life import Quiet
-from dovetail.testing.manifests import node_class
 
 CLAIM = decode(
     {

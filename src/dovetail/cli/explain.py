@@ -27,7 +27,7 @@ explain = App(
 
 @explain.command
 def pod(name: str, /, *, question: Question | None = None, output: Output = "table") -> None:
-    """Tell where a pod goes and why, or per NodePool what stands in its way and what would help.
+    """Show where a pod goes and why, or per NodePool what stands in its way and what would help.
 
     A pod that a Deployment or the like still lacks has the name that `dovetail plan` gives it: default/web-0.
     What is said to help has been tried: on top of the plan, the pod is planned once more with that change.
@@ -70,7 +70,7 @@ def node(
     timezone: str = "UTC",
     output: Output = "table",
 ) -> None:
-    """Tell who fills a node and how full it is, why it is of this type, and what else there was.
+    """Show what fills a node and how full it is, why it is of this type, and what else there was.
 
     NAME is a node of the manifests, or one to be bought, by its name in `dovetail explain pod` and in
     `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone;
@@ -102,7 +102,7 @@ def node(
     from dovetail.explain.node import node_names, node_story
 
     if history is not None:
-        _tell_history(history, name, timezone, output)
+        _print_history(history, name, timezone, output)
         return
     if question is None:
         raise InputError(
@@ -128,7 +128,7 @@ def node(
     show(tables, document, output)
 
 
-def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
+def _print_history(path: Path, name: str, timezone: str, output: str) -> None:
     from dovetail.cli.tables import add_row, new_table
     from dovetail.views import history as past
 
@@ -141,7 +141,9 @@ def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
     moments = past.history(records, name)
     if not moments:
         known = past.names(records)
-        remedy = meant(name, known, f"it is about {', '.join(known[:3]) or 'none'}", most=3)
+        more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+        has = f"the log has {', '.join(known[:3])}{more}" if known else "the log has no nodes"
+        remedy = meant(name, known, has, most=3)
         raise InputError(f"there is no node {name} in the log", source=str(path), remedy=remedy)
     table = new_table(f"What happened to {name}")
     table.add_column("Time", no_wrap=True)
@@ -154,7 +156,7 @@ def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
 
 @explain.command
 def cost(*, question: Question | None = None, tries: int = 20, output: Output = "table") -> None:
-    """Tell what the dearest rules of the manifests cost per month.
+    """Show what the dearest rules of the manifests cost per month.
 
     Each rule is lifted alone and everything is planned anew: topology spread and affinity of each workload,
     its demands on zone, type or capacity type, its preferences, requirements, limits and weights of
@@ -173,7 +175,7 @@ def cost(*, question: Question | None = None, tries: int = 20, output: Output = 
     from rich.console import Console
     from rich.progress import Progress
 
-    from dovetail.cli import explain_cost_output as cost_output
+    from dovetail.cli import explain_output
     from dovetail.explain.cost import comparison, cost_story
 
     if tries < 1:
@@ -195,12 +197,12 @@ def cost(*, question: Question | None = None, tries: int = 20, output: Output = 
             progress.update(task, advance=1, description=f"without {rule.what} of {rule.who}")
 
         story = cost_story(base, tries, solved, step)
-    show(cost_output.cost_tables(story), cost_output.cost_document(story), output)
+    show(explain_output.cost_tables(story), explain_output.cost_document(story), output)
 
 
 @explain.command
 def teams(*, by: str = "namespace", question: Question | None = None, output: Output = "table") -> None:
-    """Tell the least that each team's pods could cost: alone on nodes of their own, and all together.
+    """Show the least that each team's pods could cost: alone on nodes of their own, and all together.
 
     Every group is planned alone and then all of them together, as if the cluster were empty, with the bound
     below which no plan can go. It takes up to --deadline for each.

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from dovetail.api.core import Pod
 from dovetail.base.errors import InputError
-from dovetail.cli.explain_cost_output import monthly
+from dovetail.cli.explain_output import monthly
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cost.aggregate import key_of, strict_keys
 from dovetail.cost.allocation import Properties

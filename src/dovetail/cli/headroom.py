@@ -31,7 +31,7 @@ def headroom(
     keep: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
 ) -> None:
-    """Tell how many placeholder pods let a workload grow without waiting, and what each second less costs.
+    """Show how many placeholder pods let a workload grow without waiting, and what each second less costs.
 
     The scenario is played with growth and ever other numbers of placeholders of the workload's own size
     (priority -1, evicted by the scheduler for any other pod), until the least that is enough is known.

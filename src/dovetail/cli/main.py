@@ -17,7 +17,7 @@ from cyclopts import App, CycloptsError
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError, InputError
-from dovetail.cli.messages import choose_form, complain, tell_error
+from dovetail.cli.messages import choose_form, complain, print_error
 from dovetail.cli.misuse import misuse
 
 _CATALOGS = "DOVETAIL_CATALOG"
@@ -100,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         discard_output()
         return BAD_INPUT
     except KeyboardInterrupt:
-        tell_error("interrupted")
+        print_error("interrupted")
         return INTERRUPTED
     except Exception as error:
         return _fault(error)
@@ -111,7 +111,7 @@ def _fault(error: Exception) -> int:
     if os.environ.get("DOVETAIL_DEBUG"):
         raise error
     kind = "" if isinstance(error, DovetailError) else f"{type(error).__name__}: "
-    tell_error(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
+    print_error(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
     return FAULT
 
 

@@ -30,7 +30,7 @@ def choose_form(arguments: Sequence[str]) -> None:
 def complain(error: InputError) -> None:
     """Everything that is wrong, as far as a screen or a log holds it."""
     if not _as_json.get():
-        tell_error(str(error))
+        print_error(str(error))
         return
     shown = error.faults[: InputErrors.MOST_SHOWN]
     for fault in shown:
@@ -40,7 +40,7 @@ def complain(error: InputError) -> None:
         _print_json("error", f"and {len(error.faults) - len(shown)} more errors")
 
 
-def tell_error(message: str) -> None:
+def print_error(message: str) -> None:
     """An error that has no place, such as a fault of Dovetail's own."""
     from rich.console import Console
     from rich.text import Text

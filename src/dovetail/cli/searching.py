@@ -141,7 +141,7 @@ class Search:
                 break
             if time.monotonic_ns() - start >= step:
                 continue  # so many pods that a first plan alone takes as long: there is no time to do better
-            _tell(best, step)
+            _report(best, step)
             start = time.monotonic_ns()
             other, cut_short = _within(problem, step, self.tracing())
             best = min(best, other, key=lambda one: (len(one.left), one.cost.hourly, -one.cost.lower_bound))
@@ -212,7 +212,7 @@ def _cut(plan: Plan, work: int, *, over: bool = False) -> bool:
     return better and (over or plan.work >= _SPENT * work)
 
 
-def _tell(best: Plan, step: int) -> None:
+def _report(best: Plan, step: int) -> None:
     """Progress, to a terminal only."""
     if sys.stderr.isatty():
         cost = f"${best.cost.hourly / NANO_DOLLARS:,.4f}/h, proven within {best.cost.gap:.1%}"

@@ -131,7 +131,7 @@ def simulate(
             write_report(real, report)
         print_comparison(simulated, real, output)
         _keep_costs(real, cost_store)
-        _tell_files(report, events, cost_store)
+        _name_files(report, events, cost_store)
         return
     trouble = load_faults(faults, plan) if faults is not None else None
     if live:
@@ -147,7 +147,7 @@ def simulate(
         write_report(result, report)
     _print(result, output)
     _keep_costs(result, cost_store)
-    _tell_files(report, events, cost_store)
+    _name_files(report, events, cost_store)
 
 
 def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenario:
@@ -196,7 +196,7 @@ def _keep_costs(result: Result, path: Path | None) -> None:
         write_facts(read_facts(result.records, result.end), path)
 
 
-def _tell_files(report: Path | None, events: Path | None, costs: Path | None) -> None:
+def _name_files(report: Path | None, events: Path | None, costs: Path | None) -> None:
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)

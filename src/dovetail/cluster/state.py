@@ -279,7 +279,7 @@ class State:
         """Report every object as if it were added, which is no news: for those who subscribed since."""
         self._replaying = True
         for kind, item in [(kind, item) for kind, store in self._stores.items() for item in store.items()]:
-            self._tell(kind, "ADDED", None, item)
+            self._report(kind, "ADDED", None, item)
         self._replaying = False
 
     def news(self) -> bool:
@@ -323,9 +323,9 @@ class State:
         self.revision += 1
         self._index(old, new)
         seen: ChangeType = "DELETED" if new is None else "ADDED" if old is None else "MODIFIED"
-        self._tell(kind, seen, old, new)
+        self._report(kind, seen, old, new)
 
-    def _tell(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
+    def _report(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """One that fails keeps neither the others nor the watch from their work."""
         for callback in self._callbacks:
             try:

@@ -94,7 +94,7 @@ async def act(context: Context, claim: NodeClaim, kind: InterruptionKind) -> Non
         context.provider.out_of_capacity(claim)
     if meaning.ends and not claim.deleting:
         count_disrupted(context, claim, kind, GRACEFUL)
-        await tell_end(context, claim)
+        await report_end(context, claim)
         try:
             await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
         except NotFound:
@@ -107,7 +107,7 @@ async def report(context: Context, claim: NodeClaim, meaning: _Meaning) -> None:
         await context.recorder.publish(obj, meaning.type, meaning.reason, meaning.message)
 
 
-async def tell_end(context: Context, claim: NodeClaim) -> None:
+async def report_end(context: Context, claim: NodeClaim) -> None:
     """The claim and its node go because of what the cloud said."""
     for obj in _both(context, claim):
         message = f"Interruption triggered termination for the {obj.KIND}"
@@ -254,7 +254,7 @@ class InstanceStatus:
         context.metrics.add(UNHEALTHY, category=found.category)
         context.log.record("interruption", message=found.category, instance=found.provider_id)
         await report(context, claim, _UNHEALTHY_NODE)
-        await tell_end(context, claim)
+        await report_end(context, claim)
         count_disrupted(context, claim, found.category, FORCEFUL if by_force else GRACEFUL)
         if by_force:
             await end_by_force(context, claim)

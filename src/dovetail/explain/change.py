@@ -1,11 +1,14 @@
-"""A problem with one thing changed: to try whether what an explanation says would help does help."""
+"""A problem with one thing changed: to try whether what an explanation says would help does help.
+
+Rules are written in templates, so a change is made for all of a template's pods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace as with_fields
 
 from dovetail.api.core import (
@@ -21,12 +24,41 @@ from dovetail.api.core import (
     TopologySpreadConstraint,
 )
 from dovetail.explain.miss import Change
-from dovetail.explain.owners import template_of
 from dovetail.model.label_values import Requirement, integer
 from dovetail.model.labels import ALIASES
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import pod_requests, quantities
+
+
+def template_of(pod: Pod) -> tuple[str, bytes]:
+    """Equal for pods of one controller, and for pods without one that have the same labels and rules."""
+    reference = pod.metadata.controller()
+    if reference is not None:
+        return f"{reference.kind} {pod.metadata.namespace}/{reference.name}", b""
+    spec = pod.spec
+    parts = (
+        sorted(pod.metadata.labels.items()),
+        sorted(spec.node_selector.items()),
+        spec.affinity,
+        spec.topology_spread_constraints,
+        spec.tolerations,
+    )
+    return f"Pod in {pod.metadata.namespace}", msgspec.json.encode(parts)
+
+
+def by_template(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """Pods by what they come from, such as `Deployment shop/web` or `Pod shop/a and 3 like it`."""
+    found: dict[tuple[str, bytes], list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(template_of(pod), []).append(pod)
+    named: dict[str, list[Pod]] = {}
+    for (name, rules), members in sorted(found.items()):
+        if rules:
+            others = len(members) - 1
+            name = f"Pod {members[0].key}" + (f" and {others} like it" if others else "")
+        named[name] = members
+    return named
 
 
 def apply(problem: Problem, key: str, change: Change) -> Problem:

@@ -9,9 +9,8 @@ from itertools import zip_longest
 
 from dovetail.api.core import Pod
 from dovetail.explain import words
-from dovetail.explain.change import for_pods
+from dovetail.explain.change import by_template, for_pods
 from dovetail.explain.miss import Change
-from dovetail.explain.owners import by_template
 from dovetail.model import labels
 from dovetail.model.labels import ALIASES
 from dovetail.model.plan import Plan

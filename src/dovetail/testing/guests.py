@@ -15,7 +15,27 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.workloads import CSINode, DaemonSet, Deployment, PodDisruptionBudget, StorageClass
 from dovetail.base.clock import SECOND
-from dovetail.testing.manifests import node_class
+
+DISCOVERY = "karpenter.sh/discovery"
+
+
+def node_class(
+    cluster: str = "demo", *, tag: str = DISCOVERY, image: str = "al2023@latest"
+) -> dict[str, Any]:
+    """The EC2NodeClass `default`: subnets and groups with that tag of the cluster, images of that alias."""
+    terms = [{"tags": {tag: cluster}}]
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": "nodes",
+            "amiSelectorTerms": [{"alias": image}],
+            "subnetSelectorTerms": terms,
+            "securityGroupSelectorTerms": terms,
+        },
+    }
+
 
 RUN = "batch.example/run"
 BATCH = "batch"  # a namespace without budgets: the server looks through all pods of one that has some

@@ -40,8 +40,7 @@ from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.time.clock import VirtualClock
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.testing.census import memoised, words
-from dovetail.testing.guests import BATCH, KINDS, RUN, agent, guest, pool, wave, website
-from dovetail.testing.manifests import node_class
+from dovetail.testing.guests import BATCH, KINDS, RUN, agent, guest, node_class, pool, wave, website
 
 DAY = 24 * HOUR
 START = 1_772_409_600 * SECOND

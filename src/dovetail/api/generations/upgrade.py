@@ -322,7 +322,7 @@ def _share(name: str, node_class: Upgraded, pools: list[Upgraded]) -> Iterable[U
             target.editor.own()["spec"]["kubelet"] = kubelet
         new_name = target.document["metadata"]["name"]
         for pool in members:
-            _tell_bottlerocket(pool, target.document)
+            _note_bottlerocket(pool, target.document)
             why = f"v1 has it in EC2NodeClass {new_name}" if kubelet else "it says nothing"
             if pool.old:
                 pool.editor.drop((*_TEMPLATE, "kubelet"), why)
@@ -341,7 +341,7 @@ def _copy_of(name: str, plain: Document, node_class: Upgraded, members: list[Upg
     )
 
 
-def _tell_bottlerocket(pool: Upgraded, node_class: Document) -> None:
+def _note_bottlerocket(pool: Upgraded, node_class: Document) -> None:
     spec: dict[str, Any] = node_class.get("spec") or {}
     aliases = [str(term.get("alias", "")) for term in spec.get("amiSelectorTerms") or ()]
     bottlerocket = spec.get("amiFamily") == "Bottlerocket" or any(

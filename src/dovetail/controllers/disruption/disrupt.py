@@ -82,7 +82,7 @@ class Disruption:
             eligible = sum(view.initialized and not view.going for view in views)
             self._metrics.decided(method.reason, eligible, decision.command, clock.monotonic() - asked)
             for note in decision.notes:
-                await self._tell(note)
+                await self._report(note)
             # A nomination ends soon, and nothing else changes when it does.
             if decision.more or decision.command is not None or any(view.nominated for view in views):
                 idle = None
@@ -167,7 +167,7 @@ class Disruption:
             self._seen = (key, node_views(context, taken))
         return self._seen[1]
 
-    async def _tell(self, note: Note) -> None:
+    async def _report(self, note: Note) -> None:
         state, recorder = self._context.state, self._context.recorder
         if note.on_pool:
             pool = state.get(NodePool, note.subject)

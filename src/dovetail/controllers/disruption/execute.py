@@ -31,7 +31,7 @@ from dovetail.model.plan import PlannedClaim
 from dovetail.units.timestamp import parse_rfc3339
 
 
-async def tell_end(context: Context, view: NodeView, reason: str) -> None:
+async def report_end(context: Context, view: NodeView, reason: str) -> None:
     """The node goes now, for that reason."""
     claim, publish = view.claim, context.recorder.publish
     await publish(claim, "Normal", "DisruptionTerminating", f"Disrupting NodeClaim: {reason}")
@@ -289,7 +289,7 @@ class Execution:
             claim = view.claim
             if claim.metadata.name not in running.named_claims:
                 running.named_claims[claim.metadata.name] = None
-                await tell_end(self._context, view, running.command.reason)
+                await report_end(self._context, view, running.command.reason)
             try:
                 await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
             except (NotFound, Conflict):

@@ -137,7 +137,7 @@ class NodeClaimLifecycle:
         was_registered = is_true(claim.status.conditions, REGISTERED)
         claim, node = await register(self._context, claim, self._held)
         if not was_registered and is_true(claim.status.conditions, REGISTERED):
-            self._tell(claim, True)
+            self._report(claim, True)
         claim = await initialize(self._context, claim, node)
         if self._context.state.get(NodeClaim, claim.metadata.name) is not None:  # else it is gone already
             self._written[claim.metadata.name] = claim
@@ -157,11 +157,11 @@ class NodeClaimLifecycle:
         left = time_left(claim, self._context.clock.now())
         if left is None or left > 0:
             return False
-        self._tell(claim, False)
+        self._report(claim, False)
         await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
         return True
 
-    def _tell(self, claim: NodeClaim, registered: bool) -> None:
+    def _report(self, claim: NodeClaim, registered: bool) -> None:
         if self._on_outcome is not None:
             self._on_outcome(claim, registered)
 

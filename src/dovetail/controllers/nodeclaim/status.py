@@ -66,11 +66,11 @@ async def write(
         "status": {**(fields or {}), "conditions": document(new)},
     }
     stored = await context.client.patch(NodeClaim, claim.metadata.name, merge=merge, status=True)
-    await _tell(context, stored, old, new)
+    await _report(context, stored, old, new)
     return stored
 
 
-async def _tell(context: Context, claim: NodeClaim, old: Conditions, new: Conditions) -> None:
+async def _report(context: Context, claim: NodeClaim, old: Conditions, new: Conditions) -> None:
     """One event per transition; an absent condition counts as Unknown."""
     for item in new:
         if moved(item, old):

@@ -64,7 +64,7 @@ class NodePoolReadiness:
         pool = self._context.state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
-        again = await self._tell_faults(pool)
+        again = await self._report_faults(pool)
         stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
         node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
         generation = node_class.metadata.generation if node_class else 0
@@ -91,7 +91,7 @@ class NodePoolReadiness:
         await self._context.client.patch(NodePool, key, merge=merge, status=True)
         return again
 
-    async def _tell_faults(self, pool: NodePool) -> int | None:
+    async def _report_faults(self, pool: NodePool) -> int | None:
         """What cannot be read is reported as long as it is there; launches go on. When to report it again."""
         faults = tuple(pool_faults(pool))
         for one in faults:

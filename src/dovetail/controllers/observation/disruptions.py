@@ -55,7 +55,7 @@ class ObservedDisruption:
                 state.mark(command.names())
                 if _key(command) not in self._known:
                     self._tally.disrupted(command)
-                    self._tell(command)
+                    self._report(command)
         finally:
             state.unmark(name for command in found for name in command.names())
         self._known = frozenset(_key(command) for command in found)
@@ -82,7 +82,7 @@ class ObservedDisruption:
         queued = {view.claim.metadata.name for command in found for view in command.candidates}
         return node_views(self._context, queued)
 
-    def _tell(self, command: Command) -> None:
+    def _report(self, command: Command) -> None:
         self._context.log.record(
             "observed.disruption",
             reason=command.reason,

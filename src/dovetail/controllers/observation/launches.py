@@ -82,7 +82,7 @@ class ObservedLaunches:
         plan = await self._planner.plan(problem, self._deadline)
         self._leftover.keep(problem, plan)
         self._tally.planned(plan)
-        self._tell(problem, plan)
+        self._report(problem, plan)
         self._remember(new, plan, window)
 
     async def _places(self, pods: tuple[Pod, ...], leaving: frozenset[str]) -> dict[str, str]:
@@ -157,7 +157,7 @@ class ObservedLaunches:
         self._answered = {uid: key for uid, key in self._answered.items() if there(uid, key)}
         self._left = {uid: one for uid, one in self._left.items() if there(uid, one[0])}
 
-    def _tell(self, problem: Problem, plan: Plan) -> None:
+    def _report(self, problem: Problem, plan: Plan) -> None:
         log = self._context.log
         known = {key for key, _ in self._left.values()}
         unplaced = [one.pod for one in plan.unschedulable if one.pod not in known]

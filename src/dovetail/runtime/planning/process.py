@@ -124,7 +124,7 @@ class ProcessPlanner:
                     self._restarts.failed(cause)
                 raise PlannerFailed(cause) from None
             except PlannerFailed as error:
-                self._tell(error)
+                self._report(error)
                 raise
             finally:
                 watching.cancel()
@@ -134,7 +134,7 @@ class ProcessPlanner:
                     self._drop()
             return plan
 
-    def _tell(self, error: PlannerFailed) -> None:
+    def _report(self, error: PlannerFailed) -> None:
         """Log where an exception of the solver came from, unless the same one was logged already."""
         cause = str(error)
         if self._log is None or not error.stack or cause in self._logged:

@@ -108,7 +108,7 @@ class Election:
             except ApiError as error:
                 refusal = str(error)
             finally:
-                self._tell(refusal)
+                self._report(refusal)
             await self._clock.sleep(self._pause())
 
     async def keep(self) -> None:
@@ -214,7 +214,7 @@ class Election:
         merge = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
         return await self._client.patch(Lease, self._who.name, self._who.namespace, merge=merge)
 
-    def _tell(self, refusal: str) -> None:
+    def _report(self, refusal: str) -> None:
         if refusal != self._refusal:
             self._refusal = refusal
             self._refused(refusal)

@@ -33,9 +33,9 @@ class Lines:
 
     def _claim(self, change: ChangeType, old: Any, new: Any) -> None:
         if change == "ADDED":
-            self._tell("nodeclaim.lifecycle", "created nodeclaim", new, **_asked(new))
+            self._report("nodeclaim.lifecycle", "created nodeclaim", new, **_asked(new))
         elif change == "DELETED":
-            self._tell("nodeclaim.lifecycle", "deleted nodeclaim", old)
+            self._report("nodeclaim.lifecycle", "deleted nodeclaim", old)
         for kind, message in (
             (LAUNCHED, "launched nodeclaim"),
             (REGISTERED, "registered nodeclaim"),
@@ -43,7 +43,7 @@ class Lines:
         ):
             before = old is not None and is_true(old.status.conditions, kind)
             if new is not None and not before and is_true(new.status.conditions, kind):
-                self._tell("nodeclaim.lifecycle", message, new, **_reached(new, kind))
+                self._report("nodeclaim.lifecycle", message, new, **_reached(new, kind))
 
     def _node(self, change: ChangeType, old: Any, new: Any) -> None:
         if labels.NODEPOOL not in (new or old).metadata.labels:
@@ -59,7 +59,7 @@ class Lines:
                     "info", "node.termination", "tainted node", Node={"name": new.metadata.name}, **parts
                 )
 
-    def _tell(self, logger: str, message: str, claim: NodeClaim, **fields: object) -> None:
+    def _report(self, logger: str, message: str, claim: NodeClaim, **fields: object) -> None:
         named = {
             "NodePool": {"name": claim.metadata.labels.get(labels.NODEPOOL, "")},
             "NodeClaim": {"name": claim.metadata.name},

@@ -129,9 +129,9 @@ class Process:
                 # First of all: without it the server may not be able to answer what is asked next.
                 self._webhook = await stack.enter_async_context(self._converting(client, options.webhook))
             await self._defined(client, kinds)
-            self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)
+            self._log_line("starting", version=__version__, server=self._access.server, kubernetes=version)
             if options.without_effect:
-                self._tell("settings without effect here", settings=list(options.without_effect))
+                self._log_line("settings without effect here", settings=list(options.without_effect))
             await stack.enter_async_context(
                 serve(
                     metrics_port=options.metrics_port,
@@ -150,7 +150,7 @@ class Process:
                 try:
                     await self._operate(client, fence, stack)
                 except* _Stopped:
-                    self._tell("stopping")
+                    self._log_line("stopping")
 
     @contextlib.asynccontextmanager
     async def _converting(
@@ -200,7 +200,7 @@ class Process:
                     Lines(operator.state, self._log)
                     acting = operator.act() if watching is not None else operator.run()
                     await self._until_stopped(acting, *(part() for part in also))
-                    self._tell("stopping")
+                    self._log_line("stopping")
                     if lease is not None:
                         lease.cancel()
             if watching is not None:
@@ -324,11 +324,11 @@ class Process:
             self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
             if self._page is not None:
                 seen.state.subscribe(self._page.changed)
-            self._tell("observing: nothing is written to the cluster")
+            self._log_line("observing: nothing is written to the cluster")
             await self._until_stopped(seen.run())
             seen.tally.settle()
             self._report()
-            self._tell("stopping")
+            self._log_line("stopping")
 
     def _report(self) -> None:
         """The figures so far: a line for machines, and a table where a person looks on."""
@@ -364,7 +364,7 @@ class Process:
         lease = f"{who.namespace}/{who.name}"
 
         def waiting(holder: str) -> None:
-            self._tell(
+            self._log_line(
                 "another controller leads, waiting for its lease",
                 lease=lease,
                 holder=holder,
@@ -383,7 +383,7 @@ class Process:
         self._metrics.set(_LEADER, 0, name=options.lease)
         if await self._unless_stopped(election):
             self._metrics.set(_LEADER, 1, name=options.lease)
-            self._tell("leading", lease=lease, holder=identity)
+            self._log_line("leading", lease=lease, holder=identity)
         try:
             yield election
         finally:
@@ -416,12 +416,12 @@ class Process:
 
     def _differs(self, nanoseconds: int) -> None:
         self._metrics.set(_DIFFERENCE, nanoseconds / SECOND)
-        self._tell(
+        self._log_line(
             "the API server's clock differs from this machine's: its time counts",
             **{"server-ahead": f"{nanoseconds / SECOND:.0f}s"},
         )
 
-    def _tell(self, message: str, **fields: object) -> None:
+    def _log_line(self, message: str, **fields: object) -> None:
         self._log.write("info", "controller", message, **fields)
 
 

@@ -241,7 +241,7 @@ class ClusterAutoscaler:
                 options.append(option)
         best = choose(options, self._options.expanders, self._draws)
         if best is None:
-            await self._tell_unhelped(helped, reasons)
+            await self._report_unhelped(helped, reasons)
             return False
         changes = self._raise(best)
         plan = ", ".join(f"{{{name} {old}->{new} (max: {most})}}" for name, old, new, most in changes)
@@ -251,7 +251,7 @@ class ClusterAutoscaler:
             )
         taken = {pod.key for pod in best.pods}
         helpable = {pod.key for option in options for pod in option.pods}
-        await self._tell_unhelped([pod for pod in helped if pod.key not in taken | helpable], reasons)
+        await self._report_unhelped([pod for pod in helped if pod.key not in taken | helpable], reasons)
         self._log.record("group.raised", changes=[list(change) for change in changes], pods=len(best.pods))
         return True
 
@@ -316,7 +316,7 @@ class ClusterAutoscaler:
         self._last_add = now
         return changes
 
-    async def _tell_unhelped(self, pods: Iterable[Pod], reasons: Mapping[str, Counter[str]]) -> None:
+    async def _report_unhelped(self, pods: Iterable[Pod], reasons: Mapping[str, Counter[str]]) -> None:
         for pod in pods:
             counts = sorted(reasons[pod.key].items())
             text = ", ".join(f"{count} {reason}" for reason, count in counts)

@@ -51,7 +51,7 @@ class Actors:
 
     def parts(self, region: str) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """What must run besides the cluster."""
-        yield "zone shortages", self._tell_shortages(region)
+        yield "zone shortages", self._announce_shortages(region)
         acts = (
             (kinds.SPOT_STORM, self._spot_storm),
             (kinds.KUBELET_DEATH, self._kubelet_death),
@@ -67,7 +67,7 @@ class Actors:
                 await self._clock.sleep(instant - self._clock.now())
                 tasks.create_task(act(fault), name=f"fault {kind}")
 
-    async def _tell_shortages(self, region: str) -> None:
+    async def _announce_shortages(self, region: str) -> None:
         for zone, limit in shortages(self._dice.faults, region, self._dice.seed):
             await self._clock.sleep(limit.since - self._clock.now())
             self._dice.happened(kinds.ZONE_SHORTAGE, zone)

@@ -154,7 +154,7 @@ class Polled(Controller):
         self._due[key] = now + max(1, scaled.spec.polling_interval) * SECOND
         return True
 
-    async def _tell(
+    async def _report(
         self, scaled: ScaledObject | ScaledJob, ready: Condition, active: Condition | None, last_active: str
     ) -> None:
         """Write the conditions and lastActiveTime where they changed."""
@@ -192,7 +192,7 @@ class ScaledObjects(Polled):
             failed = Condition(
                 type="Ready", status="False", reason="ScaledObjectCheckFailed", message=str(error)
             )
-            await self._tell(scaled, failed, None, scaled.status.last_active_time)
+            await self._report(scaled, failed, None, scaled.status.last_active_time)
             return
         if await self._paused(scaled, target):
             return
@@ -273,7 +273,7 @@ class ScaledObjects(Polled):
         state = Condition(
             type="Active", status=str(step.active), reason=step.reason, message=_WORDS[step.reason]
         )
-        await self._tell(scaled, ready, state, to_rfc3339(now) if active else status.last_active_time)
+        await self._report(scaled, ready, state, to_rfc3339(now) if active else status.last_active_time)
 
 
 def _autoscaler_name(scaled: ScaledObject) -> str:
@@ -334,7 +334,7 @@ class ScaledJobs(Polled):
             failed = Condition(
                 type="Ready", status="False", reason="ScaledJobCheckFailed", message=str(error)
             )
-            await self._tell(scaled, failed, None, scaled.status.last_active_time)
+            await self._report(scaled, failed, None, scaled.status.last_active_time)
             return
         jobs = self.view.owned(scaled, Job)
         if meta.annotations.get(PAUSED) != "true":
@@ -360,7 +360,7 @@ class ScaledJobs(Polled):
             message=_WORDS["ScalerActive" if is_active else "ScalerNotActive"],
         )
         last = to_rfc3339(self.clock.now()) if is_active else scaled.status.last_active_time
-        await self._tell(scaled, ready, state, last)
+        await self._report(scaled, ready, state, last)
 
     def _job(self, scaled: ScaledJob) -> Job:
         meta = scaled.metadata

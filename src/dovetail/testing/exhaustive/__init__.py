@@ -15,7 +15,7 @@ from dovetail.api.core import Pod
 from dovetail.model.filters import PodFacts
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.testing.exhaustive.addition import with_one_more
+from dovetail.testing.exhaustive.answer import with_one_more
 from dovetail.testing.exhaustive.market import Kind, Market
 from dovetail.testing.exhaustive.promises import Unsupported, hardened, keeps_soft_taints
 from dovetail.testing.exhaustive.search import LEFT_OUT, Search, TooLarge

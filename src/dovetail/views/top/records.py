@@ -78,7 +78,7 @@ class Replay:
                 document["status"]["phase"] = "Running"
             case "pod.unschedulable":
                 self._board.note(record["t"], "Pod", key, record["message"])
-        self._tell(Pod, document)
+        self._report(Pod, document)
 
     def _started(self, record: Record) -> None:
         claim = record.get("claim", "")
@@ -102,7 +102,7 @@ class Replay:
         document["status"]["providerID"] = started["instance"]
         document["status"]["allocatable"] = started.get("allocatable", {})
         _set(document, "Launched", "True", "Launched", started["t"])
-        self._tell(NodeClaim, document)
+        self._report(NodeClaim, document)
 
     def _node(self, record: Record) -> None:
         name = record["node"]
@@ -117,7 +117,7 @@ class Replay:
         if record["kind"] == "node.ready":
             _set(document, "Ready", "True", "KubeletReady", record["t"])
             document["metadata"]["labels"][labels.INITIALIZED] = "true"
-        self._tell(Node, document)
+        self._report(Node, document)
 
     def _new_node(self, record: Record) -> dict[str, Any]:
         name, claim = record["node"], record["claim"]
@@ -134,7 +134,7 @@ class Replay:
         if document is not None:
             document["status"]["nodeName"] = name
             _set(document, "Registered", "True", "Registered", record["t"])
-            self._tell(NodeClaim, document)
+            self._report(NodeClaim, document)
         return {
             "metadata": {
                 "name": name,
@@ -158,9 +158,9 @@ class Replay:
             _set(document, record["type"], record["status"], record["reason"], record["t"])
             if record["type"] not in _QUIET and record["status"] != "Unknown":
                 self._board.note(record["t"], "NodeClaim", name, f"{record['type']}: {record['status']}")
-        self._tell(NodeClaim, document)
+        self._report(NodeClaim, document)
 
-    def _tell(self, kind: type[Object], document: dict[str, Any]) -> None:
+    def _report(self, kind: type[Object], document: dict[str, Any]) -> None:
         self._board.take("MODIFIED", decode(document, kind))
 
     def _gone(self, kind: type[Object], key: str) -> None:
