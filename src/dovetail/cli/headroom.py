@@ -62,8 +62,7 @@ def headroom(
     output
         A table and the manifests of the answer, or JSON.
     """
-    import yaml
-
+    from dovetail.base.yaml_writing import all_written
     from dovetail.cli.runs_output import remark, time_of
     from dovetail.simulate.questions.headroom import Growth, addition, manifests, search
     from dovetail.simulate.questions.stage import staged
@@ -82,7 +81,7 @@ def headroom(
         answer = next((one for one in found if one.enough(length / SECOND)), None)
         wanted = manifests(folder, answer.placeholders if answer is not None else 0)
         if keep is not None:
-            (folder / "question.yaml").write_text(yaml.safe_dump_all(wanted, sort_keys=False), "utf-8")
+            (folder / "question.yaml").write_text(all_written(wanted), "utf-8")
             remark(f"Scenario: {keep}")
     if output == "json":
         print(json.dumps(_json(found, answer, wanted), indent=2))
@@ -100,9 +99,9 @@ def _workload(text: str) -> tuple[str, str, str]:
 
 
 def _print(found: Sequence[Kept], answer: Kept | None, wanted: Sequence[dict[str, Any]], within: str) -> None:
-    import yaml
     from rich.console import Console
 
+    from dovetail.base.yaml_writing import all_written
     from dovetail.cli.tables import add_row, new_table
 
     titles = ("placeholders", "p50", "p99", "at most", "before", "a day", "per second less")
@@ -124,7 +123,7 @@ def _print(found: Sequence[Kept], answer: Kept | None, wanted: Sequence[dict[str
         console.print(f"No placeholder is needed for {within}.")
     else:
         console.print(f"{answer.placeholders} placeholders keep 99 % within {within}:\n")
-        print(yaml.safe_dump_all(wanted, sort_keys=False), end="")
+        print(all_written(wanted), end="")
 
 
 def _json(found: Sequence[Kept], answer: Kept | None, wanted: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -236,9 +236,9 @@ def explaining(longest: int) -> Callable[[], bool]:
 
 def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
     """Print an answer in one of its forms."""
-    import yaml
     from rich.console import Console
 
+    from dovetail.base.yaml_writing import written
     from dovetail.cli import messages
 
     if output == "table":
@@ -254,4 +254,4 @@ def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
     elif output == "json":
         print(json.dumps(document, indent=2))
     else:
-        print(yaml.safe_dump(document, sort_keys=False), end="")
+        print(written(document), end="")

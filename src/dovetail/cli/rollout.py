@@ -137,8 +137,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 
 def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -> None:
     """What the new objects replace; those that replace nothing are named, to be deleted."""
-    import yaml
-
+    from dovetail.base.yaml_writing import all_written
     from dovetail.reading import read
 
     known = {item.written: item for item in before}
@@ -149,7 +148,7 @@ def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -
     # What is shared inside a document is written out.
     old = [json.loads(json.dumps(known[key].located.value)) for key in fresh if key in known]
     try:
-        undo.write_text(added + yaml.safe_dump_all(old, sort_keys=False, allow_unicode=True), "utf-8")
+        undo.write_text(added + all_written(old, allow_unicode=True), "utf-8")
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=str(undo)) from None
 

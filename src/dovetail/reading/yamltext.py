@@ -21,9 +21,11 @@ _MOST_ALIASED = 1_000_000  # values that aliases stand for in one document
 _LONGEST_NUMBER = 400  # digits
 
 _NULL = re.compile(r"~|null|Null|NULL|")
-_TRUE = frozenset(("yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
-_FALSE = frozenset(("no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
+_TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
+_FALSE = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
 _INTEGER = re.compile(r"[-+]?(?:0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|0|[1-9][0-9]*)")
+_DECIMAL = re.compile(r"[-+]?[0-9]+")  # with zeros before it too, where it is not octal
+_LARGEST_WHOLE = 1e21  # from here on kubectl sends a float as one
 _FLOAT = re.compile(
     r"[-+]?(?:[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)"
 )
@@ -238,13 +240,14 @@ class _Builder:
     def _plain(self, text: str, event: Any, stack: list[_Frame]) -> Any:
         """What a scalar without quotes means; dates and times of day ("21:00") stay text."""
         if text[:1] in _NUMERIC and text:
-            if _INTEGER.fullmatch(text):
-                return self._integer(text, event, stack)
-            if _FLOAT.fullmatch(text):
-                number = float(text)
+            digits = text.replace("_", "")
+            if _INTEGER.fullmatch(digits) or _DECIMAL.fullmatch(digits):
+                return self._integer(digits, event, stack)
+            if _FLOAT.fullmatch(digits):
+                number = float(digits)
                 if number in (float("inf"), float("-inf")):
                     raise self._error(f"the number {_short(text)} is too large", event, stack)
-                return number
+                return int(number) if number.is_integer() and abs(number) < _LARGEST_WHOLE else number
             return text
         if text in _TRUE:
             return True
@@ -256,7 +259,8 @@ class _Builder:
         if len(text) > _LONGEST_NUMBER:
             raise self._error(f"the number {_short(text)} is too long", event, stack)
         sign, digits = (-1 if text[0] == "-" else 1), text.lstrip("+-")
-        base = {"0b": 2, "0x": 16, "0o": 8}.get(digits[:2], 8 if digits[0] == "0" else 10)
+        octal = digits[0] == "0" and _INTEGER.fullmatch(digits) is not None
+        base = {"0b": 2, "0x": 16, "0o": 8}.get(digits[:2], 8 if octal else 10)
         return sign * int(digits, base)
 
     def _tagged(self, event: Any, stack: list[_Frame]) -> Any:

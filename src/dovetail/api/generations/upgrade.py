@@ -20,6 +20,7 @@ from dovetail.api.generations import (
     v1_to_beta,
     workloads,
 )
+from dovetail.api.generations.alpha_webhook import STABLE_LABELS
 from dovetail.api.generations.editing import Change, Document, Editor, Path, copied
 from dovetail.api.schema import validate, with_defaults
 
@@ -198,6 +199,11 @@ def _pool(result: Upgraded, alpha: bool) -> None:
         why = "it belongs to the node now: forceful, and part of drift"
         edit.move(("spec", "disruption", "expireAfter"), (*_TEMPLATE, "expireAfter"), why)
     beta_to_v1.reference_fields(edit, _TEMPLATE)
+    asked = edit.get(*_TEMPLATE, "requirements")
+    for index, item in enumerate(asked if isinstance(asked, list) else ()):
+        if isinstance(item, dict) and (now := STABLE_LABELS.get(str(item.get("key")))):
+            where: Path = (*_TEMPLATE, "requirements", index, "key")
+            edit.set(where, now, "it was read so already, and nodes carry the new one")
     if alpha:
         for path, order in _ALPHA_ORDER:
             edit.arrange(path, order)

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from dovetail.api.generations.editing import Document, Path, walk
+from dovetail.base.yaml_writing import KubernetesDumper
 
 _WIDE = 10_000  # columns: lines are not broken
 
@@ -51,7 +52,7 @@ def styled(value: Any, node: yaml.Node | None) -> Any:
     return value
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(KubernetesDumper):
     """Lists below keys are indented or not, as in the file that is converted."""
 
     indented = True

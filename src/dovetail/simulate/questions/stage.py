@@ -13,10 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import yaml
-
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.base.yaml_writing import all_written, written
 from dovetail.simulate.scenario.document import Document as ScenarioDocument
 from dovetail.simulate.scenario.history import Step, read_history
 from dovetail.simulate.scenario.scenario import FILE_NAME, Scenario, load
@@ -85,5 +84,5 @@ def _write(folder: Path, addition: Addition) -> None:
         (folder / _STEPS).write_text("\n".join(lines) + "\n", "utf-8")
         document["history"] = {"file": _STEPS}
     if addition.objects:
-        (folder / _OBJECTS).write_text(yaml.safe_dump_all(addition.objects, sort_keys=False), "utf-8")
-    path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), "utf-8")
+        (folder / _OBJECTS).write_text(all_written(addition.objects), "utf-8")
+    path.write_text(written(document, allow_unicode=True), "utf-8")

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
+from dovetail.base.yaml_writing import all_written, written
 from dovetail.reading import Manifest
 from dovetail.simulate.replay.history import Past
 from dovetail.simulate.replay.snapshot import Beginning, Document, beginning
@@ -49,9 +48,9 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError("the folder is not empty", source=str(folder), remedy="name a new one")
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+        text = written(document, allow_unicode=True, width=110)
         (folder / FILES[0]).write_text(text, "utf-8")
-        listed = yaml.safe_dump_all(found.manifests, sort_keys=False, allow_unicode=True)
+        listed = all_written(found.manifests, allow_unicode=True)
         (folder / FILES[1]).write_text(listed, "utf-8")
         if steps:
             lines = "".join(f"{json.dumps(step.line(), separators=(',', ':'))}\n" for step in steps)
