@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from dovetail.api.core import Node, Pod, PodSpec
+from dovetail.api.core import Node, Pod, PodSpec, Taint
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -29,6 +29,7 @@ from dovetail.lint import shelf
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
+from dovetail.model.taints import HARD_EFFECTS
 from dovetail.reading import Located, Manifest
 from dovetail.reading.kinds import is_from_server
 from dovetail.reading.paths import at
@@ -109,6 +110,11 @@ class PoolView:
         """What its types have of what pods ask for by name, each combination once."""
         by_type = shelf.devices(self.region)
         return frozenset(by_type[kind.name] for kind in self.types)
+
+    @cached_property
+    def hard_taints(self) -> tuple[Taint, ...]:
+        """Those that keep pods off, rather than only preferring it."""
+        return tuple(taint for taint in self.pool.spec.template.spec.taints if taint.effect in HARD_EFFECTS)
 
     def path_of(self, key: str) -> str:
         """The path of the requirement on a label, or of its list."""

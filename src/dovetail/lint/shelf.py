@@ -61,7 +61,8 @@ def every_name() -> frozenset[str]:
 
 def left(requirements: Requirements, region: str) -> tuple[InstanceType, ...]:
     """The types of a region that meet what is required of types, and are sold where and as it is required."""
-    return _left(frozenset(requirements), region)
+    of_types = frozenset(item for item in requirements if item.key in KEYS or item.key in _OF_OFFERINGS)
+    return _left(of_types, region)
 
 
 @lru_cache(maxsize=4096)
@@ -73,8 +74,10 @@ def _left(requirements: frozenset[Requirement], region: str) -> tuple[InstanceTy
             found = names if found is None else found & names
     known = types(region)
     names = frozenset(known) if found is None else found
-    sold = Requirements.of(item for item in requirements if item.key in _OF_OFFERINGS)
-    return tuple(known[name] for name in sorted(names) if not len(sold) or _sold(known[name], sold))
+    sold = frozenset(item for item in requirements if item.key in _OF_OFFERINGS)
+    if sold:
+        names &= _sold(sold, region)
+    return tuple(known[name] for name in sorted(names))
 
 
 @lru_cache(maxsize=4096)
@@ -89,8 +92,14 @@ def _without_least(item: Requirement) -> Requirement:
     return Requirement(item.key, item.values, item.complement, item.gte, item.lte)
 
 
-def _sold(kind: InstanceType, wanted: Requirements) -> bool:
-    return any(offering.requirements.overlaps(wanted) for offering in kind.offerings)
+@lru_cache(maxsize=1024)
+def _sold(requirements: frozenset[Requirement], region: str) -> frozenset[str]:
+    wanted = Requirements.of(requirements)
+    return frozenset(
+        name
+        for name, kind in types(region).items()
+        if any(offering.requirements.overlaps(wanted) for offering in kind.offerings)
+    )
 
 
 def values(kinds: Iterable[InstanceType], key: str) -> frozenset[str]:

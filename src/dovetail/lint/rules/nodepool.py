@@ -114,8 +114,9 @@ def unknown_type(inventory: Inventory) -> Iterator[Remark]:
             if item.operator not in ("In", "NotIn"):
                 continue
             for place, value in enumerate(item.values):
-                found = _unknown_value(view, key, value)
-                if found and (item.operator == "In" or _is_slip(key, value)):
+                judged = item.operator == "In" or _is_slip(key, value)
+                found = _unknown_value(view, key, value) if judged else None
+                if found:
                     what, why, fix = found
                     yield Remark(
                         view.manifest.located,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dovetail.api.core import Node, Pod, PodAffinityTerm, PodSpec, Taint
 from dovetail.api.keda import ScaledObject
@@ -19,7 +19,7 @@ from dovetail.model import labels
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import pod_requests
 from dovetail.model.selector import Selector
-from dovetail.model.taints import HARD_EFFECTS, taint_text, untolerated
+from dovetail.model.taints import taint_text, untolerated
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _PAUSE = re.compile(r"(?:^|/)pause(?:[:@-]|$)")
@@ -366,14 +366,12 @@ def taint_not_tolerated(inventory: Inventory) -> Iterator[Remark]:
         # Only pods that say which nodes they need: others may well go to nodes that are not here.
         if not asked and not _selects(template.spec):
             continue
-        suited = [
-            view
-            for view in inventory.pools
-            if any(view.requirements.suits(item, labels.AWS_WELL_KNOWN) for item in wanted)
-            and (not asked or any(asked <= found for found in view.devices))
-        ]
-        refused = [(view, taints) for view in suited if (taints := _refusing(view, template))]
-        if suited and len(refused) == len(suited):
+        # Whether it suits takes longest to say, so pools that refuse nothing are asked first: one is enough.
+        judged = [(view, _refusing(view, template)) for view in inventory.pools]
+        if any(not taints and _suits(view, wanted, asked) for view, taints in judged):
+            continue
+        refused = [(view, taints) for view, taints in judged if taints and _suits(view, wanted, asked)]
+        if refused:
             view, taints = refused[0]
             devices = f" ask for {', '.join(sorted(asked))} and" if asked else ""
             yield Remark(
@@ -381,15 +379,20 @@ def taint_not_tolerated(inventory: Inventory) -> Iterator[Remark]:
                 f"{template.path}.tolerations" if template.spec.tolerations else template.path,
                 f"the pods of {template.name}{devices} do not tolerate {taint_text(taints[0])}",
                 f"NodePool {view.name} has that taint"
-                + (", and so has every other that suits" if len(suited) > 1 else "")
+                + (", and so has every other that suits" if len(refused) > 1 else "")
                 + ": the pods stay pending",
                 f"add the toleration {{key: {taints[0].key}, operator: Exists}}",
             )
 
 
-def _refusing(view: PoolView, template: Template) -> list[Taint]:
-    hard = [taint for taint in view.pool.spec.template.spec.taints if taint.effect in HARD_EFFECTS]
-    return list(untolerated(hard, template.spec.tolerations))
+def _suits(view: PoolView, wanted: Sequence[Requirements], asked: frozenset[str]) -> bool:
+    return any(view.requirements.suits(item, labels.AWS_WELL_KNOWN) for item in wanted) and (
+        not asked or any(asked <= found for found in view.devices)
+    )
+
+
+def _refusing(view: PoolView, template: Template) -> tuple[Taint, ...]:
+    return untolerated(view.hard_taints, template.spec.tolerations) if view.hard_taints else ()
 
 
 @rule("WL013", "annotation-misspelt", _WARNING, "An annotation that is like one of Karpenter's, and is none")
