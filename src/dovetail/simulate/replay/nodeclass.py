@@ -37,7 +37,7 @@ class Surroundings:
 
 @dataclass(slots=True)
 class Rewritten:
-    """What became of which objects. The same change of several classes is told once."""
+    """What became of which objects. The same change of several classes is noted once."""
 
     _names: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # (subject, text) -> objects
 
@@ -58,22 +58,24 @@ def rewrite(
     `written` are the classes with their status, as the cluster has them. A NodePool whose class is of another
     provider, or is not there, gets a class to stand in for it, which is added to the objects.
     """
-    told = Rewritten()
-    _stand_ins(objects, around, told)
+    rewritten = Rewritten()
+    _stand_ins(objects, around, rewritten)
     known = {each["metadata"]["name"]: each for each in written if each["kind"] == EC2NodeClass.KIND}
     for document in _of_kind(objects, EC2NodeClass.KIND):
-        _class(document, around, told)
+        _class(document, around, rewritten)
         name = document["metadata"]["name"]
         if known.get(name, {}).get("spec", {}).get("userData"):
-            told.note(
+            rewritten.note(
                 EC2NodeClass.KIND, name, "userData", "left out, and what it sets of the kubelet with it"
             )
     for pool in _of_kind(objects, "NodePool"):
-        _pool(pool, known.get(pool["spec"]["template"]["spec"]["nodeClassRef"]["name"], {}), around, told)
-    return told.assumed()
+        _pool(
+            pool, known.get(pool["spec"]["template"]["spec"]["nodeClassRef"]["name"], {}), around, rewritten
+        )
+    return rewritten.assumed()
 
 
-def _stand_ins(objects: list[Document], around: Surroundings, told: Rewritten) -> None:
+def _stand_ins(objects: list[Document], around: Surroundings, rewritten: Rewritten) -> None:
     names = {each["metadata"]["name"] for each in _of_kind(objects, EC2NodeClass.KIND)}
     for pool in _of_kind(objects, "NodePool"):
         reference = pool["spec"]["template"]["spec"]["nodeClassRef"]
@@ -85,7 +87,7 @@ def _stand_ins(objects: list[Document], around: Surroundings, told: Rewritten) -
             name = f"{kind.lower()}-{name}"
             reference |= {"group": _GROUP, "kind": EC2NodeClass.KIND, "name": name}
         why = "is not in the snapshot" if kind == EC2NodeClass.KIND else "is another provider's"
-        told.note("NodePool", pool["metadata"]["name"], "class", f"{old} {why} -> a class of AL2023")
+        rewritten.note("NodePool", pool["metadata"]["name"], "class", f"{old} {why} -> a class of AL2023")
         if name not in names:
             names.add(name)
             objects.append(_usual(name, around))
@@ -109,11 +111,11 @@ def _discovered(around: Surroundings) -> list[Document]:
     return [{"tags": {DISCOVERY: around.cluster}}]
 
 
-def _class(document: Document, around: Surroundings, told: Rewritten) -> None:
+def _class(document: Document, around: Surroundings, rewritten: Rewritten) -> None:
     spec, name = document["spec"], document["metadata"]["name"]
 
     def note(subject: str, old: object, new: str) -> None:
-        told.note(EC2NodeClass.KIND, name, subject, f"{old} -> {new}")
+        rewritten.note(EC2NodeClass.KIND, name, subject, f"{old} -> {new}")
 
     for key in ("subnetSelectorTerms", "securityGroupSelectorTerms"):
         if spec.get(key) != _discovered(around):
@@ -171,25 +173,25 @@ def _fields(term: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} {value}"
 
 
-def _pool(pool: Document, known: Mapping[str, Any], around: Surroundings, told: Rewritten) -> None:
+def _pool(pool: Document, known: Mapping[str, Any], around: Surroundings, rewritten: Rewritten) -> None:
     name, spec = pool["metadata"]["name"], pool["spec"]["template"]["spec"]
     wanted: list[Document] = spec.setdefault("requirements", [])
     status = known.get("status", {})
     zones = {item["zone"] for item in status.get("subnets", ()) if item.get("zone")}
     there = zones & set(catalog.zones(around.region))
     if there and _narrowed(wanted, labels.ZONE, there):
-        told.note("NodePool", name, "zones", f"{', '.join(sorted(there))}, where its class has subnets")
+        rewritten.note("NodePool", name, "zones", f"{', '.join(sorted(there))}, where its class has subnets")
     if zones - there:
         lost = ", ".join(sorted(zones - there))
-        told.note("NodePool", name, "zones without instance types", f"{lost} are left out")
+        rewritten.note("NodePool", name, "zones without instance types", f"{lost} are left out")
     arches = _arches(status)
     if arches and _narrowed(wanted, labels.ARCH, arches):
         shown = ", ".join(sorted(arches))
-        told.note("NodePool", name, "architectures", f"{shown}, of which its class has images")
+        rewritten.note("NodePool", name, "architectures", f"{shown}, of which its class has images")
     for each in wanted:
         if each["key"] == labels.CAPACITY_TYPE and each.get("values") == [labels.RESERVED]:
             each["values"] = [labels.ON_DEMAND]
-            told.note("NodePool", name, labels.CAPACITY_TYPE, f"{labels.RESERVED} -> {labels.ON_DEMAND}")
+            rewritten.note("NodePool", name, labels.CAPACITY_TYPE, f"{labels.RESERVED} -> {labels.ON_DEMAND}")
 
 
 def _narrowed(wanted: list[Document], key: str, values: set[str]) -> bool:
