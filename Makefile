@@ -30,8 +30,8 @@ test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 test-long: $(STAMP) ## Run the tests that take long: a week of waves, plans with more work, gaps to the bound (7 minutes)
 	$(BIN)/pytest -m long
 
-pictures: $(STAMP) ## Take the pictures of pages in docs/images anew (needs chromium)
-	$(BIN)/pytest -n0 --screenshots tests/simulate/test_pages.py
+pictures: $(STAMP) ## Take the pictures of pages and of top in docs/images anew (needs chromium)
+	$(BIN)/pytest -n0 --screenshots tests/simulate/test_pages.py tests/simulate/test_pictures.py
 
 test-cluster: $(STAMP) ## Run the tests on a real Kubernetes control plane (needs Go; the first time builds it, 7 minutes)
 	$(BIN)/python tests/cluster/controlplane/build.py

@@ -161,6 +161,7 @@ def test_planned_and_explained(project: str, tmp_path: Path, capsys: pytest.Capt
         "onNewNodes": pods,
         "onExistingNodes": 0,
         "unschedulable": 0,
+        "notLookedAt": 0,
     }
     said = [json.loads(line)["message"] for line in printed.err.splitlines()]
     assert [line for line in said if line.endswith("ignored") or "counted as" in line] == notes
