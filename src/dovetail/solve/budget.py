@@ -52,6 +52,7 @@ class Deadline:
         self._first = self._placing = 0.0  # what encoding took, and finding domains for all pods
         self._round = 0.0  # what it took to find domains and nodes
         self._asked = self._judged = False
+        self._known: float | None = None  # what a plan takes after encoding, once there is one
 
     def __call__(self) -> float:
         """The share of the time that is over."""
@@ -59,7 +60,7 @@ class Deadline:
         if not self._asked:
             self._asked, self._first = True, passed
             self._keep(_END * passed)
-        return passed / (self._whole - self._kept) if self._whole else 1.0
+        return passed / (self._whole - self._spared) if self._whole else 1.0
 
     def checker(self) -> None:
         """Pods have their domains now: keep back what another round would take."""
@@ -89,10 +90,20 @@ class Deadline:
             least = self._placing + _NODES * (self._first + self._placing)
             self._round = min(self._now() - self._begun - self._first, least)
 
+    def safe(self) -> None:
+        """There is a plan. No more is kept back for the end of the next one than this one took with all that
+        comes after encoding: until then it was a guess."""
+        if self._known is None:
+            self._known = self._now() - self._begun - self._first
+
+    def unsafe(self) -> None:
+        """That plan does not count any more."""
+        self._known = None
+
     @property
     def short(self) -> bool:
         """True iff no more than the least that a plan takes will be done, as far as encoding tells."""
-        return _END * self._first >= _MOST * self._whole
+        return self._known is None and _END * self._first >= _MOST * self._whole
 
     def reading(self) -> Callable[[], bool]:
         """Asked while classes are read: whether that took so much as leaves what a plan for them takes."""
@@ -110,6 +121,10 @@ class Deadline:
         """True iff there is only time to hand over a plan that is there."""
         return self._now() - self._begun >= _LATE * self._whole
 
+    @property
+    def _spared(self) -> float:
+        return self._kept if self._known is None else min(self._kept, self._known)
+
     def _keep(self, much: float) -> None:
         self._kept = min(much, _MOST * self._whole)
 
@@ -122,7 +137,7 @@ class Deadline:
     @property
     def seconds(self) -> float:
         """Until the solve comes to its end, at least 0: for libraries that look at a clock of their own."""
-        left = self._whole - self._kept - (self._now() - self._begun)
+        left = self._whole - self._spared - (self._now() - self._begun)
         return max(0.0, left / SECOND)
 
 
@@ -137,12 +152,12 @@ class Late(Exception):
 class SolveBudget:
     """Counts what was done. Once the budget is used up or `stop` says so, every pod finishes greedily.
 
-    Invariant: `left` never becomes True again once it was False, but at the end of `sparing`.
+    Invariant: `left` never becomes True again once it was False, but at the end of `sparing` and in `safe`.
     """
 
     def __init__(self, budget: Budget, stop: Stop = never) -> None:
         self.used = 0
-        self.over = 0.0  # share of the time that had passed at the last question; never falls
+        self.over = 0.0  # share of the time that had passed at the last question; falls in `safe` alone
         self._budget = budget.work
         self._stop = stop
         self._kept = 0, 0.0  # units and share of the time that are spared for later
@@ -177,12 +192,17 @@ class SolveBudget:
         return self._frugal
 
     def safe(self) -> None:
-        """There is a plan now: what would be late from now on is given up by Late."""
+        """There is a plan: what would be late from now on is given up by Late; a clock keeps less back."""
         self._safe = True
+        if isinstance(self._stop, Deadline):
+            self._stop.safe()
+            self.over = self._stop()
 
     def unsafe(self) -> None:
-        """That plan does not count any more."""
+        """That plan does not count any more, or is all that there is time for."""
         self._safe = False
+        if isinstance(self._stop, Deadline):
+            self._stop.unsafe()
 
     @contextmanager
     def sparing(self, share: float, of_time: float | None = None) -> Iterator[None]:

@@ -86,10 +86,12 @@ class _Solve:
         self.context = context
         self.work = context.instance.work
         self.strategy = Strategy()  # the best way to pick domains so far
-        self.items: list[Item] = []  # that nodes were bought for, with domains picked by default
+        self.items: list[Item]  # that nodes were bought for, with domains picked by default
         self.each = 0  # units that a plan takes with domains picked in one way
         with self.work.frugally():
-            self.best = self._first()
+            self.best, self.items = _settled(context, self.strategy)
+        self.hurried = self.work.time_over  # True iff a clock cut that short
+        self.work.safe()
 
     @property
     def worthwhile(self) -> bool:
@@ -129,36 +131,43 @@ class _Solve:
             tally["moves"],
         )
 
-    def _first(self) -> Answer:
-        """A plan in as little time as can be: the way to pick domains that places most pods."""
-        best, self.items = _settled(self.context, self.strategy)
-        each, left = self.work.used, self.context.stranded(best.plan.left)
-        enough = self.work.used + _CHEAP
-        for other in fuller(self.context.instance, left) if left else ():
-            if not self.work.another or self.work.used + each > enough:
-                break
-            answer, _ = _settled(self.context, other)
-            if answer.rank < best.rank:
-                best, self.strategy = answer, other
-            if not self.context.stranded(best.plan.left):
-                break
-        return rearranged(self.context, best)
+    def begin(self) -> None:
+        """A first plan in as little time as can be: the way to pick domains that places most pods.
+
+        What a clock cut short is made anew where there is time enough after all.
+        """
+        with self.work.frugally():
+            if self.hurried and not self.work.time_over:
+                self.items = self.settle(self.strategy)
+            each, left = self.work.used, self.stranded
+            enough = self.work.used + _CHEAP
+            for other in fuller(self.context.instance, left) if left else ():
+                if not self.work.another or self.work.used + each > enough:
+                    break
+                answer, _ = _settled(self.context, other)
+                if answer.rank < self.best.rank:
+                    self.best, self.strategy = answer, other
+                if not self.stranded:
+                    break
+            self.best = rearranged(self.context, self.best)
 
 
 def _best(context: SolveContext, trace: Trace) -> Plan:
     """The first plan, and whatever is better and comes in time."""
     state = _Solve(context)
-    trace(state.step("first plan"))
-    if state.work.left:
-        state.work.safe()
-        try:
-            for name, phase in PHASES:
-                phase(state)
-                trace(state.step(name))
-        except Late:
-            trace(state.step("out of time"))
-        state.best = state.best.proved()
-    return state.best.plan
+    try:
+        state.begin()
+        trace(state.step("first plan"))
+        if not state.work.left:
+            return state.best.plan
+        for name, phase in PHASES:
+            phase(state)
+            trace(state.step(name))
+        return state.best.proved().plan
+    except Late:
+        trace(state.step("out of time"))
+    state.work.unsafe()
+    return state.best.proved().plan
 
 
 def _again(state: _Solve) -> None:

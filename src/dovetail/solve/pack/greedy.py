@@ -412,10 +412,11 @@ class Packer(Stock):
         candidates: list[NodeCandidate] = []
         if self.instance.work.time_over:
             return Packing(first_fit(self, charge, left, limits), left)
-        active, rate = self.kept, 0.0
+        active, rate, hurried = self.kept, 0.0, False
+        start = None if limits.any or len(self.items) > _MANY else limits.copy(), left.copy()
         while left.any():
             if self.instance.work.time_over:
-                candidates += first_fit(self, charge, left, limits)
+                hurried = True
                 break
             node_count_weights = self._node_count_weights(values, left)
             usable = active[limits.allowed()[active]] if limits.any else active
@@ -426,7 +427,7 @@ class Packer(Stock):
                     active = self.kept
                     continue
                 if self.instance.work.slice_over:
-                    candidates += first_fit(self, charge, left, limits)
+                    hurried = True
                     break
             before = int(left.sum())
             if not self._take(options, node_count_weights, left, limits, candidates):
@@ -435,7 +436,22 @@ class Packer(Stock):
                 break
             if active is self.kept and options:
                 active, rate = self._best_columns(options), options[0].rate
+        if hurried:
+            return self._hurried(Packing(candidates, left), charge, limits, start)
         return Packing(candidates, left)
+
+    def _hurried(
+        self, begun: Packing, charge: Floats, limits: Limits, start: tuple[Limits | None, Amounts]
+    ) -> Packing:
+        """What was begun, ended first fit; or all of it first fit, where that is better.
+
+        The best patterns are bought first, so what they leave over may be dear by itself.
+        """
+        begun.candidates.extend(first_fit(self, charge, begun.left, limits))
+        if start[0] is None:
+            return begun
+        anew = Packing(first_fit(self, charge, start[1], start[0]), start[1])
+        return min(begun, anew, key=rank)
 
     def _node_count_weights(self, values: Floats, left: Amounts) -> NodeCountWeights:
         by_kind = np.bincount(self.item_classes.kind, left, minlength=len(self.item_classes.kinds)).astype(
