@@ -36,6 +36,14 @@ def test_questions_about_the_same_types_share_their_arrays() -> None:
         one.capacity[0, 0] = 1
 
 
+def test_types_that_were_replaced_are_not_kept_for_the_next_question() -> None:
+    one = PoolTable(pool(), 0, AXIS, 0)
+    new = (*TYPES,)
+    other = PoolTable(pool(instance_types=new), 0, AXIS, 0)
+    assert other.offerings is not one.offerings
+    assert PoolTable(pool(instance_types=new), 0, AXIS, 0).offerings is other.offerings
+
+
 def test_what_daemons_take_is_taken_from_one_table_alone() -> None:
     one, two = PoolTable(pool(), 0, AXIS, 0), PoolTable(pool(), 0, AXIS, 0)
     before = two.capacity.copy()

@@ -20,9 +20,8 @@ from dovetail.simulate.scenario.schema import API_VERSION, KIND
 
 FILES = ("scenario.yaml", "cluster.yaml", "history.jsonl")
 _LENGTH = 2 * HOUR  # of a replay without a history
-_LONG = (
-    12 * HOUR
-)  # what nodes must cost is proven every hour then: every five minutes takes as long as the rest
+# A longer one proves every hour what nodes must cost: every five minutes takes as long as all the rest.
+_LONG = 12 * HOUR
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,21 +29,6 @@ STAMPED = (
 NODES = "nodes"  # of a NodePool's limits, the one on their number
 
 
-class _Same:
-    """An object by its identity, as a key: to compare thousands of types would cost as much as the work."""
-
-    __slots__ = ("it",)
-
-    def __init__(self, it: tuple[InstanceType, ...]) -> None:
-        self.it = it
-
-    def __hash__(self) -> int:
-        return id(self.it)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.it is other.it
-
-
 class _Sold:
     """What a pool of these requirements may buy of the types: the part of its table that questions share.
 
@@ -58,6 +43,7 @@ class _Sold:
         left: Mapping[str, int],
     ) -> None:
         axis = Axis(names)
+        self.given = kinds
         self.types = tuple(kind for kind in kinds if _lets_in(base, kind.requirements))
         self.capacity = _fixed([axis.vector(item.allocatable()) for item in self.types], np.int64)
         self.capacity = self.capacity.reshape(len(self.types), len(names))
@@ -109,14 +95,25 @@ def _fixed(values: Sequence[Any], kind: Any) -> Any:
     return found
 
 
-# A table has some 100 bytes a column: 0.5 MiB where a region's types are all let in.
-@lru_cache(maxsize=32)
-def _shared(kinds: _Same, base: Requirements, names: tuple[str, ...]) -> _Sold:
-    return _Sold(kinds.it, base, names, {})
+# The last table of a pool's requirements: types that were replaced are kept alive by it no longer. It has
+# some 100 bytes a column, 0.5 MiB where a region's types are all let in.
+_LATEST: dict[tuple[Requirements, tuple[str, ...]], _Sold] = {}
+_MOST = 32  # of those that were asked for last
+
+
+def _shared(kinds: tuple[InstanceType, ...], base: Requirements, names: tuple[str, ...]) -> _Sold:
+    """The table of these very types: to compare thousands of them would cost as much as the work."""
+    found = _LATEST.pop((base, names), None)
+    if found is None or found.given is not kinds:
+        found = _Sold(kinds, base, names, {})
+    _LATEST[base, names] = found
+    if len(_LATEST) > _MOST:
+        del _LATEST[next(iter(_LATEST))]
+    return found
 
 
 def _sold(kinds: tuple[InstanceType, ...], base: Requirements, axis: Axis, left: Mapping[str, int]) -> _Sold:
-    found = _shared(_Same(kinds), base, axis.names)
+    found = _shared(kinds, base, axis.names)
     # What is left of quotas is another amount in every question, and hardly ever too little.
     if not (left and found.draws) or all(affordable(item, left) for item in found.offerings):
         return found
@@ -161,7 +158,7 @@ class PoolTable:
         self.own = self.mask(self.base)
 
     def reserve(self, taken: Amounts) -> None:
-        """Take what daemons need, (T, R), out of the capacity; once, before anybody asks what fits."""
+        """Take what daemons need, (T, R), out of the capacity; once, before it is asked what fits."""
         self.capacity = np.maximum(self.capacity - taken, -LARGEST)
 
     def usable(self, wanted: Requirements) -> Mask:
