@@ -248,7 +248,7 @@ class SolveBudget:
         return isinstance(self._stop, Deadline) and self._stop.late
 
     def begun(self) -> None:
-        """To be told once the pods have their domains: a clock learns from it how long the end will take."""
+        """Called once the pods have their domains: a clock learns from it how long the end will take."""
         if isinstance(self._stop, Deadline):
             self._stop.checker()
 
@@ -257,7 +257,7 @@ class SolveBudget:
         return self._stop.turns() if isinstance(self._stop, Deadline) else lambda _: False
 
     def bought(self) -> None:
-        """To be told once nodes were bought."""
+        """Called once nodes were bought."""
         if isinstance(self._stop, Deadline):
             self._stop.bought()
 

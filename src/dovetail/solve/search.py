@@ -20,7 +20,7 @@ from dovetail.solve.build.builder import Construction, Move, PlanBuilder, target
 from dovetail.solve.build.opened_domains import OpenedDomains, merged
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState
 from dovetail.solve.build.write import Reasons, claims_of, written
-from dovetail.solve.colgen.generation import Told
+from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.instance import lookup
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.choose import choose
@@ -69,7 +69,7 @@ class Search:
         self.dual_values: dict[int, float] = {}  # of a pod per pod class, where a packing found it out
         # Where rules tie pods together, whole nodes prove little.
         self._tied = any(pod_class.involved for pod_class in self.instance.pod_classes)
-        self._told: Told | None = None  # what the last packing proved
+        self._market: MarketProof | None = None  # what the last packing proved
 
     def run(self) -> Answer:
         assignment, last_chance = self._first_assignment(), False
@@ -114,7 +114,7 @@ class Search:
         return [pair for pair in waiting if pair[0] in some]
 
     def move(self, move: Move) -> Moved:
-        """The plan that a move makes; what comes of it is told before it is written."""
+        """The plan that a move makes; what comes of it is known before it is written."""
         plan_state = PlanState(self.instance, self.limits, self.opened, seen=self.strategy.seen)
         plan_state.count({}, [])
         builder = PlanBuilder(plan_state, self.columns, {}, most=move.most)
@@ -178,7 +178,7 @@ class Search:
         with self.instance.work.sparing(share, of_time=max(share, _OTHER if short else 0.0)):
             choice = choose(self.instance, self.columns, self.limits, items)
             self._context.slice_over |= share > 0 and not self.instance.work.left
-        self.limits, self._told = choice.limits, choice.told
+        self.limits, self._market = choice.limits, choice.market
         self.dual_values = {**choice.dual_values, **self.dual_values}
         return self._take_back(items, self._hand_out(items, choice.packing))
 
@@ -297,7 +297,7 @@ class Search:
             tuple(placements),
             binding=self.limits.refused(),
             dual_values=self.dual_values,
-            told=self._told,
+            market=self._market,
             same=not self.grown and len(self.dual_values) == len(self.items),
             tied=self._tied or len(self.bought) > MANY_NODES,
         )

@@ -18,7 +18,7 @@ from dovetail.solve.bound.topology_mip import TopologyBound
 from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
-from dovetail.solve.colgen.generation import Told
+from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.arrays import Amounts, Mask
 from dovetail.solve.instance.instance import COLUMNS_PER_UNIT, Instance
 from dovetail.solve.instance.limits import Limits
@@ -114,7 +114,7 @@ class Case:
     placed: tuple[Placement, ...]
     binding: bool  # limits refuse what they allowed before the plan
     dual_values: Mapping[int, float]  # of a pod per pod class, where packing found it out
-    told: Told | None  # what the last packing proved
+    market: MarketProof | None  # what the last packing proved
     same: bool  # the dual values are about these pods and no others, whatever their domains
     tied: bool  # rules tie pods together
 
@@ -168,7 +168,7 @@ class Case:
 
     def _proofs(self, promised: Kinds) -> tuple[Scope, Proofs]:
         scope = scope_of(self.context.instance, self.context.columns, self.free, promised)
-        return scope, Proofs(scope, self.context.instance.work, self.context.early, self.told)
+        return scope, Proofs(scope, self.context.instance.work, self.context.early, self.market)
 
     def _proof(
         self, promised: Kinds, hourly: int, *, ruled: bool = True

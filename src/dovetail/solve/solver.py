@@ -57,7 +57,7 @@ def solve(
     """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan.
 
     Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up. `trace` is
-    told after each phase.
+    called after each phase.
     """
     broken = {pod.key: reason for pod in problem.pods if (reason := left_out(pod, problem.volumes))}
     if broken:

@@ -191,15 +191,15 @@ class Provisioner:
         candidates = self._waiting.candidates(waiting)
         turn, self._ledger = take_turn(candidates, self._ledger, self._context.clock.now())
         self._metrics.set_aside(later=len(turn.later), failed=len(turn.aside), resting=resting)
-        await self._tell_aside(turn)
+        await self._publish_aside(turn)
         if not turn.pods:
             self._metrics.round(ignored, 0)
-            await self._tell_faults()
+            await self._report_faults()
             return
         pods = tuple(pod for pod in waiting if pod.key in turn.pods)
         moved = frozenset(pod.key for pod in pods if self._bound(pod.key))
         problem = self._intake.problem(pods, places)
-        await self._tell_faults()
+        await self._report_faults()
         snapshot = self._context.state.fingerprint()
         plan = self._leftover.recall(problem)
         if plan is None:
@@ -258,7 +258,7 @@ class Provisioner:
                     subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL
                 )
 
-    async def _tell_aside(self, turn: Turn) -> None:
+    async def _publish_aside(self, turn: Turn) -> None:
         now = self._context.clock.now()
         for key, entry in turn.aside.items():
             wait = max(1, -(-(entry.until - now) // SECOND))
@@ -268,7 +268,7 @@ class Provisioner:
                 f"{entry.cause}; it is tried again alone in {wait} s",
             )
 
-    async def _tell_faults(self) -> None:
+    async def _report_faults(self) -> None:
         """What the round could not understand: in the log, the figures and an event on the object."""
         faults = {(fault.about.KIND, fault.about.key): fault for fault in self._faults}
         self._remarks.on_faults(faults.values())

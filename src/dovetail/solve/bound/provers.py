@@ -26,18 +26,18 @@ from dovetail.solve.bound.relaxation import Duals, Early, most_held, relax
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.compact_mip import Free, whole_nodes
-from dovetail.solve.colgen.generation import Generator, PlannedNode, Told
+from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import Loads, Pattern, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.tolerances import CLOSE, FEW, NARROW, ROUNDING, WIDE
 
-# (partial patterns that are followed, times the price), until it is told what a node holds at most.
+# (partial patterns that are followed, times the price), until it is known what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
 _SEARCHES = ((NARROW, 1.0), (WIDE, 1.0), (WIDE, 1.0003), (WIDE, 1.001), (WIDE, 1.003))
 _NEAR = 0.97  # the same where column generation has been tried in another way
-_TOLD = 1.0002  # a multiple that is not worth a search for a lower one
+_TIGHT = 1.0002  # a multiple that is not worth a search for a lower one
 _LARGE = 80_000  # kinds times offerings; a relaxation of more is not solved when it is late
 
 
@@ -47,10 +47,14 @@ class Proofs:
     """
 
     def __init__(
-        self, scope: Scope, work: SolveBudget, early: Early | None = None, told: Told | None = None
+        self,
+        scope: Scope,
+        work: SolveBudget,
+        early: Early | None = None,
+        market: MarketProof | None = None,
     ) -> None:
-        """`early`: the relaxation of all pods, if there is one. It is used where it cannot be told from the
-        scope's own, and where that would take long and the time is over. `told` counts if it is about the
+        """`early`: the relaxation of all pods, if there is one. It is used where it does not follow from the
+        scope's own, and where that would take long and the time is over. `market` counts if it is about the
         very same market."""
         self._scope = scope
         self._work = work
@@ -69,7 +73,7 @@ class Proofs:
         self.free = np.concatenate([scope.free, ones], axis=1)
         self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
         self.duals = known or self._relaxed()
-        self._told = told if told and told.pricing.alike(self.pricing) else None
+        self._market = market if market and market.pricing.alike(self.pricing) else None
 
     @property
     def small(self) -> bool:
@@ -109,16 +113,16 @@ class Proofs:
     def columns(self, dual_values: Floats, known: int) -> Proof:
         """By what whole nodes hold at any dual values (S,); nothing if that cannot exceed what is known."""
         total, pricing = float(self._scope.demand @ dual_values), self.pricing
-        if self._told and np.array_equal(dual_values, self._told.dual_values) and len(self._told.most):
-            enough = float(np.max(self._told.most / np.maximum(pricing.price, 1), initial=1.0))
-            if enough <= _TOLD or not self._work.left:
+        if self._market and np.array_equal(dual_values, self._market.dual_values) and len(self._market.most):
+            enough = float(np.max(self._market.most / np.maximum(pricing.price, 1), initial=1.0))
+            if enough <= _TIGHT or not self._work.left:
                 return self._proof(COLUMNS, dual_values, enough) if np.isfinite(enough) else Proof()
         ratio = highest_ratio(pricing, dual_values, lambda highest: total <= known * highest, self._work)
         return Proof() if ratio is None else self._proof(COLUMNS, dual_values, ratio)
 
     def searched(self, known: int) -> Proof:
         """By what whole nodes hold, at dual values from a column generation of its own, if there was none."""
-        if not len(self.pricing.price) or not self._work.left or self._told:
+        if not len(self.pricing.price) or not self._work.left or self._market:
             return Proof()
         generator = Generator(self.pricing, self._work)
         none = np.zeros((0, len(self._scope.pods)), dtype=np.int64)
@@ -144,8 +148,8 @@ class Proofs:
 
     def capacities(self, linear: Proof, hourly: int) -> Proof:
         """What a plan of whole nodes costs at least if pods need not be whole; or as above."""
-        if self._told and self._told.capacities and not len(self.free):
-            bound = self._told.capacities
+        if self._market and self._market.capacities and not len(self.free):
+            bound = self._market.capacities
         else:
             search = self._search(hourly)
             bound = search.by_rooms(pods=False)
@@ -327,7 +331,7 @@ def highest_ratio(
 ) -> float | None:
     """No node can hold more worth (S,) than this multiple, at least 1, of its price.
 
-    None if that cannot be told within the work, or once the multiple is `hopeless`.
+    None if that is not known within the work, or once the multiple is `hopeless`.
     """
     knapsacks = Knapsacks(pricing, work)
     patterns = Loads(pricing, dual_values, work) if len(dual_values) <= FEW else None
@@ -346,9 +350,9 @@ def highest_ratio(
             if not work.left:
                 return None
             above = price * max(highest, much)
-            told = knapsacks.run(column, dual_values, above, width)
-            most = min(most, told.most)
-            if told.others <= above * (1 + ROUNDING):
+            held = knapsacks.run(column, dual_values, above, width)
+            most = min(most, held.most)
+            if held.others <= above * (1 + ROUNDING):
                 break
         highest = max(highest, most / price)
     return highest

@@ -59,7 +59,7 @@ class Ruled:
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """What is to be told apart in the next program: so many nodes of these sites."""
+    """What the next program distinguishes: so many nodes of these sites."""
 
     topology_sites: TopologySites
     nodes: Mapping[int, int]
@@ -122,7 +122,7 @@ class TopologyBound:
     def deeper(self, found: Kinds, price: int) -> int:
         """The bound of a second program: nodes one by one where the last answer has too much on several.
 
-        0 where there is nothing more to be told.
+        0 where no more is known.
         """
         key, work = _key(found), self._instance.work
         if key not in self._next or not work.left:

@@ -178,7 +178,7 @@ class _Maker:
         return None if made is None else PlannedNode(made, tuple(parts))
 
     def _owned(self, node: _Node, held: Amounts) -> int | None:
-        """Where a node for these kinds is bought: as told, or else at the cheapest that is for one's sake.
+        """Where a node for these kinds is bought: as the pattern says, or at the cheapest for one's sake.
 
         Patterns may be of more pods than there are; one that is left with guests alone is none's there.
         """

@@ -51,7 +51,7 @@ class PlannedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MarketProof:
     """What is proven of a market: whole nodes for its demand cost `capacities` at least, and no pattern of a
     column exceeds `most` (K,) at dual values (I,). Neither is known where there are no dual values, or
     `capacities` is 0.

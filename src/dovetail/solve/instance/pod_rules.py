@@ -53,7 +53,7 @@ class Rules:
         return Requirements.of(self._demands())
 
     def needed(self) -> frozenset[str]:
-        """Labels that must be there: "not in" together with "exists" cannot be told by the set of values."""
+        """Labels that must be there: "not in" together with "exists" do not show in the set of values."""
         if self._needed is None:
             needed = frozenset([item.key for item in self._demands() if not item.allows_absence()])
             object.__setattr__(self, "_needed", needed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.solve.assign.items import Item
-from dovetail.solve.colgen.generation import Told
+from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.arrays import Floats
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
@@ -32,7 +32,7 @@ class Choice:
     packing: Packing
     limits: Limits
     dual_values: dict[int, float]  # nano-dollars per hour; of pod classes with items of their own
-    told: Told | None = None  # what is proven of the market for them
+    market: MarketProof | None = None  # what is proven of the market for them
 
 
 def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: list[Item]) -> Choice:
@@ -56,7 +56,7 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
             bound = max(bound, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
     dual_values = _dual_values(merged, items, refined.dual_values) if refined.dual_values.any() else {}
-    return Choice(_split(merged, packing), limits, dual_values, refined.told)
+    return Choice(_split(merged, packing), limits, dual_values, refined.market)
 
 
 def _seeds(packer: Packer, start: Limits) -> list[Packing]:

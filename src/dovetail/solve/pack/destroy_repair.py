@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.base.streams import stream
 from dovetail.solve.colgen.compact_mip import whole_nodes
-from dovetail.solve.colgen.generation import Generator, PlannedNode, Told
+from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.instance.limits import Limits
@@ -108,7 +108,7 @@ class Refined:
     packing: Packing
     dual_values: Floats
     cost: float
-    told: Told | None = None
+    market: MarketProof | None = None
 
 
 def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
@@ -124,21 +124,21 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     tied = packer.visitors or any(pod_class.involved for pod_class in packer.instance.pod_classes)
     idle = tied or len(start.candidates) > MANY_NODES
     assembler = Assembler(packer, pricing, limits, packer.demand)
-    told = Told(pricing)
+    market = MarketProof(pricing)
     if not idle:
         enough = start.price if not start.left.any() else float("inf")
         found = whole_nodes(pricing, packer.instance.work, limit=enough)
         bought = [PlannedNode(pattern.counts, pattern.column, pattern.number) for pattern in found.plan]
         if (whole := assembler.whole(bought)) is not None:
             start = min(start, whole, key=rank)
-        told = replace(told, capacities=found.bound)
-    if start.price <= told.capacities * _NEAR_ENOUGH and not start.left.any():
-        return Refined(start, np.zeros(len(packer.items)), told.capacities, told)
+        market = replace(market, capacities=found.bound)
+    if start.price <= market.capacities * _NEAR_ENOUGH and not start.left.any():
+        return Refined(start, np.zeros(len(packer.items)), market.capacities, market)
     generator = Generator(pricing, packer.instance.work)
     packing = min(
         start, assembler.run(generator.run(_patterns(start, packer)), generator.dual_values), key=rank
     )
-    least = max(told.capacities, generator.cost)
+    least = max(market.capacities, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
     again = int(packer.demand.sum()) > _PODS or any(
         pod_class.involved for pod_class in packer.instance.pod_classes
@@ -149,8 +149,8 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         if packing.price > least * _NEAR_ENOUGH:
             better = assembler.run(generator.whole(packing.price), generator.dual_values)
             packing = min(packing, better, key=rank)
-    told = replace(told, dual_values=generator.dual_values, most=generator.most)
-    return Refined(packing, generator.dual_values, least, told)
+    market = replace(market, dual_values=generator.dual_values, most=generator.most)
+    return Refined(packing, generator.dual_values, least, market)
 
 
 def _patterns(packing: Packing, packer: Packer) -> Amounts:

@@ -41,7 +41,7 @@ class NodeCandidate:
     relaxed: bool = False  # True iff minValues had to be lowered
 
     def alike(self, other: NodeCandidate) -> bool:
-        """True if only the bundles differ; False may also stand for "cannot be told at a glance"."""
+        """True if only the bundles differ; False may also stand for "not known at a glance"."""
         return self is other or (
             self.requirements is other.requirements
             and self.types is other.types
