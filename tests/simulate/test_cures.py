@@ -1,4 +1,4 @@
-"""What is told of pods that wait in vain: each mistake of the posts has a cause and a cure of its own."""
+"""What is said of pods that wait in vain: each mistake of the posts has a cause and a cure of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def played(
     selector: dict[str, str] | None = None,
     **node_class: Any,
 ) -> str:
-    """What is told of five pods for which there is a NodePool and no node."""
+    """What is said of five pods for which there is a NodePool and no node."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}
     template = {"spec": {"nodeClassRef": reference, "requirements": [types]}}
@@ -81,7 +81,7 @@ def played(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "advice"),
     [
         (
             {"tags": MISTYPED},
@@ -116,8 +116,8 @@ def played(
     ],
     ids=["story-6", "story-54", "story-75", "story-75-label", "story-115", "story-18"],
 )
-def test_each_mistake_has_its_own_cure(given: dict[str, Any], told: list[str], tmp_path: Path) -> None:
+def test_each_mistake_has_its_own_cure(given: dict[str, Any], advice: list[str], tmp_path: Path) -> None:
     (tmp_path / "play").mkdir()
     text = played(tmp_path / "play", **given)
-    assert [part for part in told if part not in text] == [], text
+    assert [part for part in advice if part not in text] == [], text
     assert "limits" not in text  # which would not help

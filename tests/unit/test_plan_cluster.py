@@ -215,7 +215,7 @@ def test_repacking_that_was_cut_short_says_how_much_was_looked_at(
 
 
 @pytest.mark.parametrize(
-    ("memory", "asks", "told"),
+    ("memory", "asks", "noted"),
     [
         (
             "10Mi",
@@ -227,7 +227,7 @@ def test_repacking_that_was_cut_short_says_how_much_was_looked_at(
     ],
 )
 def test_pods_that_ask_for_no_memory_are_told_of_where_there_is_none(
-    memory: str, asks: str, told: str, tmp_path: Path, capsys: _Text
+    memory: str, asks: str, noted: str, tmp_path: Path, capsys: _Text
 ) -> None:
     late = pod("late")
     late["spec"]["containers"][0]["resources"]["requests"] = {
@@ -240,7 +240,7 @@ def test_pods_that_ask_for_no_memory_are_told_of_where_there_is_none(
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [POOL, CLASS, there, late]}))
     assert run(["plan", "-f", str(path), "--work", "1000"]) == OK
     said = " ".join(capsys.readouterr().err.split())
-    assert (told in said) if told else ("no memory" not in said)
+    assert (noted in said) if noted else ("no memory" not in said)
 
 
 def test_before_any_node_is_of_a_pool_all_can_go(tmp_path: Path, capsys: _Text) -> None:

@@ -144,9 +144,9 @@ def test_every_pool_of_a_snapshot_buys_nodes_for_its_pods(tmp_path: Path) -> Non
     path, kept = snapshot(tmp_path / "prod.json.gz", None), tmp_path / "kept"
     wanted = Wanted("prod", "us-east-1", length=3 * MINUTE)
     assumed = write_replay(read([path]).manifests, wanted, kept)
-    told = {f"{subject}: {value}" for subject, value in assumed.items()}
+    rewritten = {f"{subject}: {value}" for subject, value in assumed.items()}
     both = "EC2NodeClass ids, old, rocket, win, own, beta, beta-plain"
-    assert told >= {
+    assert rewritten >= {
         "EC2NodeClass ids: amiSelectorTerms: id ami-1 or t=x -> id ami-1",
         "EC2NodeClass old: amiSelectorTerms: alias al2@v20240807 -> al2023@latest",
         "EC2NodeClass rocket: amiSelectorTerms: name b-* -> bottlerocket@latest",
@@ -215,7 +215,7 @@ def test_images_of_a_class(
 
 
 @pytest.mark.parametrize(
-    ("asked", "zones", "arches", "added", "told"),
+    ("asked", "zones", "arches", "added", "rewritten"),
     [
         ({}, ["us-east-1a"], [], [("topology.kubernetes.io/zone", ["us-east-1a"])], "zones"),
         ({"topology.kubernetes.io/zone": ["us-east-1a"]}, ["us-east-1a", "us-east-1b"], [], [], ""),
@@ -238,7 +238,7 @@ def test_a_pool_buys_what_its_class_let_it_buy(
     zones: list[str],
     arches: list[str],
     added: list[tuple[str, list[str]]],
-    told: str,
+    rewritten: str,
 ) -> None:
     image = {"requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": arches}]}
     status = {"subnets": [{"id": "s", "zone": zone} for zone in zones], "amis": [image] if arches else []}
@@ -249,8 +249,8 @@ def test_a_pool_buys_what_its_class_let_it_buy(
     wanted = asking["spec"]["template"]["spec"]["requirements"]
     assert [(each["key"], each["values"]) for each in wanted[before:]] == added
     subjects = [key.partition(": ")[2] for key in assumed if key.startswith("NodePool")]
-    assert subjects == ([told] if told else [])
-    if told == "karpenter.sh/capacity-type":
+    assert subjects == ([rewritten] if rewritten else [])
+    if rewritten == "karpenter.sh/capacity-type":
         assert wanted[-1]["values"] == ["on-demand"]
 
 
@@ -260,13 +260,13 @@ def test_what_the_simulated_account_has_stays_and_user_data_is_told() -> None:
     around = Surroundings("demo", "1.33", "us-east-1")
     assert rewrite([document], [document], around) == {}
     written = {**document, "spec": {**document["spec"], "userData": "[settings]"}}
-    told = rewrite([document], [written], around)
-    assert list(told) == ["EC2NodeClass x: userData"]
+    rewritten = rewrite([document], [written], around)
+    assert list(rewritten) == ["EC2NodeClass x: userData"]
 
 
 def test_a_pool_whose_class_is_missing_gets_one() -> None:
     asking = pool("x")
     objects = [asking]
-    told = rewrite(objects, [], Surroundings("demo", "1.33", "us-east-1"))
+    rewritten = rewrite(objects, [], Surroundings("demo", "1.33", "us-east-1"))
     assert [each["metadata"]["name"] for each in objects] == ["x", "x"]
-    assert told == {"NodePool x: class": "EC2NodeClass x is not in the snapshot -> a class of AL2023"}
+    assert rewritten == {"NodePool x: class": "EC2NodeClass x is not in the snapshot -> a class of AL2023"}

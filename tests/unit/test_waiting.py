@@ -293,13 +293,13 @@ def refused(t: float, reason: str) -> tuple[float, str, Record]:
 )
 def test_what_keeps_a_pod_from_every_pool_has_its_own_cure(reason: str, cure: str) -> None:
     (wait,) = waits(log(created(0), unschedulable(0), batch(0, 1), refused(1, reason)), END * SECOND)
-    told = explain(wait)
-    assert f"went to blocked ({reason}): no pool could take it, round after round; {cure}" in told
-    assert told.count("; or ") == 0
+    advice = explain(wait)
+    assert f"went to blocked ({reason}): no pool could take it, round after round; {cure}" in advice
+    assert advice.count("; or ") == 0
 
 
 @pytest.mark.parametrize(
-    ("failed", "told"),
+    ("failed", "advice"),
     [
         (
             [
@@ -327,11 +327,11 @@ def test_what_keeps_a_pod_from_every_pool_has_its_own_cure(reason: str, cure: st
         ),
     ],
 )
-def test_launches_that_came_to_nothing_say_why(failed: list[tuple[float, str, Record]], told: str) -> None:
+def test_launches_that_came_to_nothing_say_why(failed: list[tuple[float, str, Record]], advice: str) -> None:
     begun = [created(0), unschedulable(0), batch(0, 1), nominated(2, "c1"), *failed]
     (wait,) = waits(log(*begun), END * SECOND)
     assert wait.largest == "retries"
-    assert told in explain(wait)
+    assert advice in explain(wait)
 
 
 instants = st.integers(min_value=0, max_value=10**12)
