@@ -144,7 +144,7 @@ BUGS = (
     Bug(
         "waiting-pods-forgotten",
         _BUY + "trigger",
-        "        self._batcher.trigger(pod.metadata.uid)\n        return until_repeat(self._clock)",
+        "        self._batcher.trigger(pod.metadata.uid)\n        return until_repeat(self._context.clock)",
         "        self._batcher.trigger(pod.metadata.uid)\n        return None",
     ),
     Bug(

@@ -87,9 +87,9 @@ def file_name(document: dict[str, Any]) -> str:
 
 
 def _text(documents: list[dict[str, Any]], output: str) -> str:
-    import yaml
+    from dovetail.base.yaml_writing import written
 
     if output == "yaml":
-        return "---\n".join(yaml.safe_dump(item, sort_keys=False, width=_WIDTH) for item in documents)
+        return "---\n".join(written(item, width=_WIDTH) for item in documents)
     whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
     return json.dumps(whole, indent=2) + "\n"

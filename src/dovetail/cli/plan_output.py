@@ -249,8 +249,7 @@ def _some(pods: tuple[str, ...]) -> str:
 
 def _sentence(plan: Plan, diversity: int) -> str:
     """What it costs, and how good that is; empty where there was no pod to plan for."""
-    untried = frozenset(plan.untried)
-    missed = [pod for pod in plan.left if pod not in untried]
+    untried, missed = plan.untried, plan.refused
     left = len(missed)
     placed = sum(len(pods) for pods in plan.existing.values())
     end = f" {left} pod{'s' if left != 1 else ''} left over" if left else ""

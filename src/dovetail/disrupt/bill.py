@@ -143,16 +143,15 @@ def bill(problem: Problem, prices: Prices, plan: Plan) -> Bill:
     now = sum((group.parts for group in groups), Parts())
     share = sum((_parts(node, prices[node.name]) for node in moved if node.name in prices), Parts())
     asked = anew(problem)
-    untried = frozenset(plan.untried)
     return Bill(
         groups=groups,
         now=now,
         movable=share,
         kept=len(problem.nodes) - len(moved),
         pods=len(asked.pods),
-        untried=len(untried),
-        homeless=tuple(pod for pod in plan.left if pod not in untried),
-        fresh=None if untried else _fresh(share, asked, plan),
+        untried=len(plan.untried),
+        homeless=plan.refused,
+        fresh=None if plan.untried else _fresh(share, asked, plan),
     )
 
 

@@ -14,7 +14,7 @@ from dovetail.explain.miss import Change, Miss, PoolVerdict, Verdict, Way
 from dovetail.explain.nodes import ask_nodes
 from dovetail.explain.pools import ask_pool, pool_views
 from dovetail.model.left_out import left_out
-from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.selector import Selector
 from dovetail.solve.budget import SolveBudget
@@ -81,7 +81,7 @@ def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str
     What there was no time to plan for has nothing to be explained.
     """
     broken = {pod.key: why for pod in problem.pods if (why := left_out(pod, problem.volumes))}
-    left = {item.pod for item in plan.unschedulable if item.reason != OUT_OF_TIME} - broken.keys()
+    left = set(plan.refused) - broken.keys()
     pending = tuple(pod for pod in problem.pods if pod.key in left)
     if not pending:
         return {}

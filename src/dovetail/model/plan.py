@@ -50,6 +50,11 @@ class Unschedulable:
     reason: str  # the words of the event, without "Failed to schedule pod, "
     pools: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def untried(self) -> bool:
+        """True iff the search did not come to it: one more plan may well have a place for it."""
+        return self.reason == OUT_OF_TIME
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -141,5 +146,10 @@ class Plan:
 
     @property
     def untried(self) -> tuple[str, ...]:
-        """Those of them that the search did not come to: one more plan may well have a place for them."""
-        return tuple(item.pod for item in self.unschedulable if item.reason == OUT_OF_TIME)
+        """Those of them that the search did not come to."""
+        return tuple(item.pod for item in self.unschedulable if item.untried)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The others of them: no place was found for these."""
+        return tuple(item.pod for item in self.unschedulable if not item.untried)

@@ -17,19 +17,11 @@ def refuse_too_many(asking: Iterable[Manifest], most: int, taker: str) -> None:
     if count <= most:
         return
     number, item = max(counted, key=lambda pair: pair[0])
-    kind, name = item.written
     path = "spec.parallelism" if isinstance(item.object, Job) else "spec.replicas"
     if isinstance(item.object, CronJob):
         path = "spec.jobTemplate.spec.parallelism"
-    raise InputError(
-        f"the workloads ask for {count:,} pods, {number:,} of them this one; {taker} takes {most:,}",
-        source=item.source,
-        line=item.located.line_of(path),
-        kind=kind,
-        name=name,
-        path=path,
-        remedy="ask for fewer replicas",
-    )
+    message = f"the workloads ask for {count:,} pods, {number:,} of them this one; {taker} takes {most:,}"
+    raise _refusal(item, path, message, "ask for fewer replicas")
 
 
 def refuse_endless(scaling: Iterable[Manifest], most: int, taker: str) -> None:
@@ -43,16 +35,21 @@ def refuse_endless(scaling: Iterable[Manifest], most: int, taker: str) -> None:
         else:
             continue
         if number > most:
-            kind, name = item.written
-            raise InputError(
-                f"it may ask for {number:,} pods; {taker} takes {most:,}",
-                source=item.source,
-                line=item.located.line_of(path),
-                kind=kind,
-                name=name,
-                path=path,
-                remedy="set a smaller maximum",
-            )
+            message = f"it may ask for {number:,} pods; {taker} takes {most:,}"
+            raise _refusal(item, path, message, "set a smaller maximum")
+
+
+def _refusal(item: Manifest, path: str, message: str, remedy: str) -> InputError:
+    kind, name = item.written
+    return InputError(
+        message,
+        source=item.source,
+        line=item.located.line_of(path),
+        kind=kind,
+        name=name,
+        path=path,
+        remedy=remedy,
+    )
 
 
 def replicas(item: Manifest) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dovetail.model import labels
 from dovetail.model.filters import PodFacts
 from dovetail.model.left_out import left_out
-from dovetail.model.plan import OUT_OF_TIME, Plan
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import add, fits
@@ -24,7 +24,7 @@ def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     known = catalogue.problem.commons
     free = [pool for pool in catalogue.problem.pools if _unbounded(pool) and not _drawing(pool, known)]
     for item in plan.unschedulable:
-        for pool in free if item.reason != OUT_OF_TIME else ():
+        for pool in () if item.untried else free:
             name = _possible_alone(catalogue, item.pod, pool)
             if name:
                 yield Violation("left over", item.pod, f"would run alone on {name} of pool {pool.name}")

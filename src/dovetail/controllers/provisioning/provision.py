@@ -31,7 +31,7 @@ from dovetail.controllers.provisioning.sturdy import second_question, sturdier
 from dovetail.controllers.provisioning.trigger import Batcher, Window
 from dovetail.controllers.provisioning.vain import Vain
 from dovetail.model.offering import InstanceType
-from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Options, Pool, Problem
 from dovetail.model.requirement import Requirements
 
@@ -283,9 +283,7 @@ class Provisioner:
 
     def _settle(self, turn: Turn, failure: str, waiting: tuple[Pod, ...], plan: Plan | None = None) -> None:
         """Note how the turn ended; what has to have its turn at once triggers the next round."""
-        unplaced = plan.unschedulable if plan is not None else ()
-        left = frozenset(item.pod for item in unplaced)
-        late = frozenset(item.pod for item in unplaced if item.reason == OUT_OF_TIME)
+        left, late = (frozenset(plan.left), frozenset(plan.untried)) if plan else (frozenset(), frozenset())
         self._ledger = settled(self._ledger, turn, failure, self._context.clock.now(), left, late)
         uids = {pod.key: pod.metadata.uid for pod in waiting}
         again = set(turn.pods if failure and self._ledger.suspects else ())
@@ -406,7 +404,7 @@ class Provisioner:
             if bought:
                 self._remember(problem, plan, snapshot, bought)
         for left in plan.unschedulable:
-            if left.reason == OUT_OF_TIME:
+            if left.untried:
                 continue  # it was not looked at yet: the next round is its own
             # Without any pool that took part, what keeps the pools from it is the reason.
             reason = left.reason if left.pools else left.reason + self._unready()

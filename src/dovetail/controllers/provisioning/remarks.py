@@ -13,7 +13,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.base.eventlog import EventLog
 from dovetail.cluster.problem import Fault
 from dovetail.controllers.context import Context
-from dovetail.model.plan import OUT_OF_TIME, Plan
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.resources import Resources
 
@@ -106,7 +106,7 @@ class Remarks:
         if waited:
             self._log.record("pods.awaited", nodes=list(waited), pods=sum(map(len, waited.values())))
         # Without any pool that is the whole story; what there was no time for comes with the next plan.
-        judged = [item for item in plan.unschedulable if item.reason != OUT_OF_TIME]
+        judged = [item for item in plan.unschedulable if not item.untried]
         left = {item.pod: item.reason for item in judged} if problem.pools else {}
         for pod, reason in self._news("pod.unplaced", left):
             self._log.record("pod.unplaced", pod=pod, message=reason)

@@ -16,7 +16,7 @@ from msgspec import structs
 from dovetail.api.core import Pod
 from dovetail.api.meta import Meta
 from dovetail.api.workloads import DaemonSet
-from dovetail.model.plan import OUT_OF_TIME, Plan
+from dovetail.model.plan import Plan
 from dovetail.model.problem import ExistingNode, Problem
 
 _Templated = TypeVar("_Templated", Pod, DaemonSet)
@@ -39,8 +39,7 @@ class Leftover:
 
         So is one that there was no time for: the next may have a place for pods that were not looked at.
         """
-        hurried = any(item.reason == OUT_OF_TIME for item in plan.unschedulable)
-        self._last = None if plan.claims or hurried else (problem, plan)
+        self._last = None if plan.claims or plan.untried else (problem, plan)
 
 
 def same_question(one: Problem, other: Problem) -> bool:

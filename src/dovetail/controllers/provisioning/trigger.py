@@ -87,7 +87,6 @@ class PodTrigger:
 
     def __init__(self, context: Context, batcher: Batcher) -> None:
         self._context = context
-        self._clock = context.clock
         self._state = context.state
         self._batcher = batcher
         self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
@@ -122,7 +121,7 @@ class PodTrigger:
             return None
         self._context.waits.seen(pod.metadata.uid, self._context.clock.now())
         self._batcher.trigger(pod.metadata.uid)
-        return until_repeat(self._clock)
+        return until_repeat(self._context.clock)
 
 
 class NodeTrigger:
