@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -25,6 +26,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _FREE_NAMES = "rbac.authorization.k8s.io/"
 _REQUIRED = "FieldValueRequired"
 _LARGEST = (1 << 63) - 1
+_MOST_REPLICAS = (1 << 31) - 1
 # Where kinds with a scale subresource say how many there shall be.
 _SCALED = {(kind.api_version, kind.kind): kind.scale[0] for kind in DEFINITIONS if kind.scale is not None}
 
@@ -81,8 +83,9 @@ def admit(document: Document, old: Document | None = None) -> Document:
     # What is stored has its defaults, most often: then equal content needs no copy of it.
     before = old if old is None or _same_content(result, old) else with_defaults(schema, old)
     if before is None or not _same_content(result, before):
-        created = (*_name_causes(result), *_scale_causes(result)) if before is None else ()
-        _refuse(result, with_unchecked((*created, *validate(schema, result, before, sound=sound))))
+        named = _name_causes(result) if before is None else ()
+        causes = (*named, *_scale_causes(result), *validate(schema, result, before, sound=sound))
+        _refuse(result, with_unchecked(causes))
     # After the rules, which checked that the parts have their types.
     for spec in pod_specs(result):
         default_pod_spec(spec)
@@ -101,7 +104,10 @@ def _same_content(document: Document, old: Document) -> bool:
 
 
 def _refuse_unknown(schema: Schema, document: Document) -> None:
-    unknown = [f'unknown field "{path}"' for path in unknown_fields(schema, document)]
+    paths: Iterable[str] = unknown_fields(schema, document)
+    if _custom_schema(*_named_kind(document)) is not None:
+        paths = sorted(paths)  # so does a server for kinds that are defined on it
+    unknown = [f'unknown field "{path}"' for path in paths]
     if unknown:
         kind, version = document["kind"], document["apiVersion"].rpartition("/")[2]
         raise BadRequest(
@@ -147,7 +153,11 @@ def _scale_causes(document: Document) -> tuple[Cause, ...]:
         return ()
     if isinstance(value, bool) or not isinstance(value, int) or value > _LARGEST:
         return (_inaccessible(path, value, "int64"),)
-    return (Cause(path, f"Invalid value: {value}: should be a non-negative integer"),) if value < 0 else ()
+    if value < 0:
+        return (Cause(path, f"Invalid value: {value}: should be a non-negative integer"),)
+    if value > _MOST_REPLICAS:
+        return (Cause(path, f"Invalid value: {value}: should be less than or equal to {_MOST_REPLICAS}"),)
+    return ()
 
 
 def _inaccessible(path: str, value: Any, wanted: str) -> Cause:
@@ -157,6 +167,8 @@ def _inaccessible(path: str, value: Any, wanted: str) -> Cause:
         shown = repr(float(value)).removesuffix(".0")
     if isinstance(value, dict):
         shown = f"map[{' '.join(f'{key}:{item}' for key, item in sorted(value.items()))}]"
+    if isinstance(value, list):
+        shown = f"[{' '.join(map(str, value))}]"
     kind = kinds.get(type(value), "float64")
     words = (
         f"{path} accessor error: {value if shown is None else shown} is of the type {kind}, expected {wanted}"

@@ -18,7 +18,6 @@ from dovetail.base.errors import Cause
 
 UNSET: Any = object()
 _NESTED = (dict, list)
-_SCALARS = ("boolean", "integer", "number", "string")
 _INT32, _INT64 = 1 << 31, 1 << 63
 _CHECKED, _NO_SCHEMA = "Checked value must be of type", "must validate at least one schema (anyOf)"
 _BLOCKING = frozenset(
@@ -93,9 +92,9 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
         for key, item in value.items():
             child = properties.get(key, values)
             if child is None:
-                yield join(path, key)
+                yield _below(path, key)
             elif isinstance(item, _NESTED):
-                yield from unknown_fields(child, item, join(path, key))
+                yield from unknown_fields(child, item, _below(path, key))
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
             if isinstance(item, _NESTED):
@@ -153,8 +152,17 @@ def validate(schema: Schema, value: Any, old: Any | None = None, *, sound: bool 
     """
     causes = () if sound else tuple(_structure(schema, value, ""))
     if any(cause.reason in _BLOCKING for cause in causes):
-        return causes
+        return (*_metadata_rules(schema, value, causes), *causes)
     return causes + tuple(_rules(schema, value, old, ""))
+
+
+def _metadata_rules(schema: Schema, document: Any, causes: tuple[Cause, ...]) -> Iterator[Cause]:
+    """Metadata is the same for all kinds: what is wrong with it is said whatever the rest looks like."""
+    part = schema.child("metadata")
+    written = document.get("metadata") if isinstance(document, dict) else None
+    if part is None or written is None or any(cause.field.startswith("metadata") for cause in causes):
+        return
+    yield from _rules(part, written, None, "metadata")
 
 
 def with_unchecked(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
@@ -166,6 +174,11 @@ def with_unchecked(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
 def join(path: str, key: str) -> str:
     """The path of a property; either part may be empty."""
     return f"{path}.{key}" if path and key else path or key
+
+
+def _below(path: str, key: str) -> str:
+    """The path of a property, which may have an empty name."""
+    return f"{path}.{key}" if path else key
 
 
 def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
@@ -191,8 +204,8 @@ def _mistyped(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     elif schema.type == "integer" and _type_of(value) == "number":
         yield _not_whole(schema, path)
         yield from _scalar(schema, value, path)
-    elif schema.enum and _type_of(value) in _SCALARS:
-        yield from _scalar(schema, value, path)
+    elif schema.enum and value is not None:
+        yield from _unsupported(schema, value, path)
 
 
 def _not_whole(schema: Schema, path: str) -> Cause:
@@ -208,7 +221,7 @@ def is_echo(cause: Cause) -> bool:
 def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Cause]:
     for key in schema.required:
         if key not in value:
-            yield Cause(join(path, key), "Required value", "FieldValueRequired")
+            yield Cause(_below(path, key), "Required value", "FieldValueRequired")
     limit = schema.max_properties
     if limit is not None and len(value) > limit:
         message = f"Too many: {len(value)}: must have at most {limit} items"
@@ -216,7 +229,7 @@ def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Cause]
     for key, item in value.items():
         child = schema.child(key)
         if child is not None and not (child.free and isinstance(item, str)):
-            yield from _structure(child, item, join(path, key))
+            yield from _structure(child, item, _below(path, key))
 
 
 def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
@@ -233,10 +246,8 @@ def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
 
 
 def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if schema.enum and value not in schema.enum:
-        supported = ", ".join(json.dumps(item) for item in schema.enum)
-        message = f"Unsupported value: {_shown(value)}: supported values: {supported}"
-        yield Cause(path, message, "FieldValueNotSupported")
+    if schema.enum:
+        yield from _unsupported(schema, value, path)
     if isinstance(value, str):
         if schema.max_length is not None and len(value) > schema.max_length:
             message = f"Too long: may not be more than {schema.max_length} bytes"
@@ -256,6 +267,21 @@ def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     if schema.maximum is not None and value > schema.maximum:
         message = f"Invalid value: {_shown(value)}: must be less than or equal to {schema.maximum}"
         yield Cause(path, message)
+
+
+def _unsupported(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    if value not in schema.enum:
+        supported = ", ".join(json.dumps(item) for item in schema.enum)
+        shown = json.dumps(_as_read(value), ensure_ascii=False, separators=(",", ":"))
+        message = f"Unsupported value: {shown}: supported values: {supported}"
+        yield Cause(path, message, "FieldValueNotSupported")
+
+
+def _as_read(value: Any) -> Any:
+    """A server shows 3.0 as 3, and what is no int64 as the nearest number that it can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return int(value) if _type_of(value) == "integer" else float(value)
 
 
 def _shown(value: Any) -> str:
@@ -286,7 +312,7 @@ def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[C
         for key, item in value.items():
             child = schema.child(key)
             if child is not None and child.ruled:
-                yield from _rules(child, item, before.get(key), join(path, key))
+                yield from _rules(child, item, before.get(key), _below(path, key))
     elif isinstance(value, list) and schema.items is not None:
         # Items of a list have no identity across updates, so rules on them see no old value.
         for index, item in enumerate(value):

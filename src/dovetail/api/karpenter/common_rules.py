@@ -131,7 +131,9 @@ def _one_integer(values: list[str] | None) -> bool:
 )
 def in_has_min_values(requirements: list[dict[str, Any]]) -> bool:
     return all(
-        item["operator"] != "In" or len(item.get("values") or ()) >= item.get("minValues", 0)
+        item["operator"] != "In"
+        or item.get("minValues") is None
+        or (item.get("values") is not None and len(item["values"]) >= item["minValues"])
         for item in requirements
     )
 
