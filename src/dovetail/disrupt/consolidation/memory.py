@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from dovetail.base.clock import MINUTE
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
+from dovetail.disrupt.consolidation.spot import OnDemand
 from dovetail.model.problem import Pool
 
 REMEMBERED = 5 * MINUTE  # how long a verdict about one node holds although other nodes change
@@ -33,6 +34,7 @@ class Memory:
         self._sets: dict[tuple[str, ...], str] = {}
         self._alone: dict[str, _Verdict] = {}
         self._borrowed: int | None = None
+        self.market = OnDemand()
 
     def recall(self, question: Question, now: int) -> Finding | None:
         """What was found when the same was asked before, if the search was at its end then.

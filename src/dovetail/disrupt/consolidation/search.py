@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from dovetail.base.clock import SECOND
 from dovetail.disrupt.consolidation.deletes import Room, deletable
@@ -11,6 +12,7 @@ from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question, Refusal
+from dovetail.disrupt.consolidation.spot import none_can_go
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.solve.appraisal import Appraisal, appraise
@@ -94,24 +96,31 @@ class _Search:
         self._memory = memory
         self._work = work
         self._now = now
-        self._prospects = Prospects(question, work)
         self._stay: dict[str, str] = {}
         self._others: list[Move] = []
         self._planned = 0
         self._at = MULTI
         self._candidates = sorted(self._free(), key=lambda candidate: candidate.rank)
 
+    @cached_property
+    def _prospects(self) -> Prospects:
+        """A linear program about all pods: only where something may come of it."""
+        return Prospects(self._question, self._work)
+
     def run(self) -> Asking:
+        if not self._candidates or none_can_go(self._question, self._candidates, self._memory.market):
+            self._stay.update((candidate.name, SPOT_DISABLED) for candidate in self._candidates)
+            return Finding(None, self._refusals())
+        self._candidates = list(self._known())
         move = yield from self._deleted()
         if move is None:
             move = yield from self._together()
         if move is None and self._work.left:
             self._at = SINGLE
             move = yield from self._alone()
-        refusals = tuple(Refusal(name, text) for name, text in sorted(self._stay.items()))
         return Finding(
             move,
-            refusals,
+            self._refusals(),
             self._prospects.bound,
             sum(candidate.price for candidate in self._question.candidates),
             tuple(self._others),
@@ -119,14 +128,22 @@ class _Search:
             "" if move is not None or self._work.left else self._at,
         )
 
+    def _refusals(self) -> tuple[Refusal, ...]:
+        return tuple(Refusal(name, text) for name, text in sorted(self._stay.items()))
+
+    def _known(self) -> Iterator[Candidate]:
+        """Those whose pods can be planned together with others."""
+        for candidate in self._candidates:
+            if self._prospects.known(candidate):
+                yield candidate
+            else:
+                self._stay[candidate.name] = UNPLANNED
+
     def _free(self) -> Iterator[Candidate]:
         """Nodes that may go by budgets, moves and policies."""
         move_budget = self._question.move_budget()
         for candidate in self._question.candidates:
             if self._question.allowed.get(candidate.pool, 0) < 1:
-                continue
-            if not self._prospects.known(candidate):
-                self._stay[candidate.name] = UNPLANNED
                 continue
             if not move_budget.holds(candidate.pool, candidate.pods):
                 self._stay[candidate.name] = MOVED_ENOUGH
