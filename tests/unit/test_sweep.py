@@ -42,6 +42,7 @@ def small(tmp_path: Path) -> Path:
         ("a.b=1,2", Axis("a.b", ("1", "2"))),
         ("policy=dovetail,karpenter", Axis("settings.policy", ("dovetail", "karpenter"))),
         ('a=["2%,$0.005", 3]', Axis("a", ("2%,$0.005", "3"))),
+        ('a=["on", on]', Axis("a", ("'on'", "true"))),  # text stays text
         ("a=1..9", Axis("a", (), 1.0, 9.0, True)),
         ("a=0.5..2", Axis("a", (), 0.5, 2.0)),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.base.yaml_writing import all_written, written
+from dovetail.base.yaml_writing import all_written, inline, written
 from dovetail.reading.yamltext import read_documents
 
 SCALARS: dict[str, Any] = {
@@ -53,3 +53,14 @@ def test_text_is_written_so_that_it_stays_text(text: str) -> None:
     for wrote in (written({"a": text}), all_written([{"a": text}])):
         (document,) = read_documents(wrote, "a.yaml")
         assert document.value == {"a": text}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1e3", "on", "5m", "a: b", "", 3, 0.5, True, None, [{"nodes": "10%"}, {"nodes": "0"}], ["x" * 90] * 3],
+)
+def test_a_value_stands_in_one_line_and_is_read_back_as_it_was(value: Any) -> None:
+    text = inline(value)
+    assert "\n" not in text
+    (found,) = read_documents(f"a: {text}", "a.yaml")
+    assert found.value == {"a": value}

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+_ENDLESS = 2**31 - 1  # characters of a line
+
 
 class KubernetesDumper(yaml.SafeDumper):
     """PyYAML's, which quotes by YAML 1.1 alone: kubectl reads 1e3, 0o17, 08 and y otherwise."""
@@ -24,6 +26,11 @@ KubernetesDumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[y
 def written(value: Any, **options: Any) -> str:
     """One document; keys in their order. `options` are those of yaml.dump."""
     return str(yaml.dump(value, Dumper=KubernetesDumper, **{"sort_keys": False, **options}))
+
+
+def inline(value: Any) -> str:
+    """In one line however long, as it may stand after `--set PATH=`."""
+    return written(value, default_flow_style=True, width=_ENDLESS).removesuffix("\n...\n").rstrip("\n")
 
 
 def all_written(values: Iterable[Any], **options: Any) -> str:

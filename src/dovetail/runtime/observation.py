@@ -56,7 +56,9 @@ class Observation:
         )
         self.tally = Tally(ports.clock, ports.metrics)
         context = self._context(self._imagined)
-        self._efficiency = Efficiency(context, ports.planner, self._intake(context))
+        self._efficiency = Efficiency(
+            context, ports.planner, self._intake(context), settings.efficiency_period
+        )
 
     async def run(self) -> None:
         """All parts, for ever; the first that fails ends it."""

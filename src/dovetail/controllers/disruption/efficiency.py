@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dovetail.base.clock import MINUTE
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.unanswered import Unanswered
@@ -37,7 +36,7 @@ ALL = (COST, BOUND, RATIO)
 class Efficiency:
     """Asks time and again what the pods of all managed nodes would cost if they were placed anew."""
 
-    def __init__(self, context: Context, planner: Planner, intake: Intake, period: int = 5 * MINUTE) -> None:
+    def __init__(self, context: Context, planner: Planner, intake: Intake, period: int) -> None:
         """`period` is nanoseconds from one look to the next."""
         self._context = context
         self._planner = planner

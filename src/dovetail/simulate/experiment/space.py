@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import yaml
 
 from dovetail.base.errors import InputError
 from dovetail.base.streams import stream
+from dovetail.base.yaml_writing import inline
 from dovetail.simulate.scenario.changed import Change
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)")
@@ -44,7 +44,7 @@ class Axis:
             return Axis(path, (), low, high, "." not in found[1] + found[2])
         if right.strip().startswith("["):
             try:
-                values = tuple(_shown(item) for item in yaml.safe_load(right))
+                values = tuple(map(inline, yaml.safe_load(right)))
             except (yaml.YAMLError, TypeError):
                 raise InputError(f"{right!r} is no list", source="--vary", remedy=_EXAMPLE) from None
         else:
@@ -60,10 +60,6 @@ class Axis:
         if self.whole:
             return str(int(self.low + share * (self.high - self.low + 1)))
         return f"{self.low + share * (self.high - self.low):.6g}"
-
-
-def _shown(item: Any) -> str:
-    return item if isinstance(item, str) else yaml.safe_dump(item, default_flow_style=True).split("\n")[0]
 
 
 def points(axes: Sequence[Axis], samples: int | None, seed: int) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import SECOND
+from dovetail.base.yaml_writing import inline
 from dovetail.reading import Manifest
 from dovetail.simulate.analysis.log import Record
 
@@ -137,8 +136,7 @@ def _of_pool(pool: Manifest) -> Iterator[Alternative]:
 
 def _set(what: str, path: str, value: object, item: Manifest) -> Alternative:
     kind, key = item.written
-    written = yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("\n...\n").strip()
-    return Alternative(what, f"{kind}/{key}.spec.{path}={written}")
+    return Alternative(what, f"{kind}/{key}.spec.{path}={inline(value)}")
 
 
 def _doubled(value: int | str) -> int | str:
