@@ -91,10 +91,24 @@ class World:
             right = nodes in (None, claims) and claims == ready == there
             return right and running == all_pods == pods
 
-        eventually(look, wanted, seconds=seconds)
+        try:
+            eventually(look, wanted, seconds=seconds)
+        except AssertionError as error:
+            error.add_note(json.dumps(self._unready(), indent=1))
+            raise
         found = self.nodes()
         owners = {node["metadata"]["ownerReferences"][0]["uid"] for node in found}
         assert owners == {claim["metadata"]["uid"] for claim in self.claims()}
+        return found
+
+    def _unready(self) -> list[Document]:
+        """The claims that are not Ready, their nodes, and the pods that do not run: for the log of a failure."""
+        claims = [claim for claim in self.claims() if status(claim, "Ready") != "True"]
+        names = {claim.get("status", {}).get("nodeName") for claim in claims}
+        pods = [pod for pod in self.pods() if pod["status"].get("phase") != "Running"]
+        found = [*claims, *(node for node in self.nodes() if node["metadata"]["name"] in names), *pods]
+        for one in found:
+            one["metadata"].pop("managedFields", None)
         return found
 
     def described(self, kind: str, name: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ from stories import inflate
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.base.errors import Forbidden
+from dovetail.base.errors import ApiError, Forbidden
 from dovetail.controllers.provisioning.nominate import NOMINATIONS
 from dovetail.model import labels
 from dovetail.testing.guests import node_class
@@ -124,5 +124,34 @@ def test_a_process_that_nominates_nothing_opens_what_another_held() -> None:
         await world.restart(nominate_pods=False)
         await until_bound(world)
         assert world.state.all(Node)[0].spec.taints == ()
+
+    play(script)
+
+
+def test_a_node_whose_registration_was_written_twice_opens(monkeypatch: Any) -> None:
+    """The answer to the first write was lost, and the second comes while the node is being opened."""
+
+    async def script(world: Operated) -> None:
+        patch = world.client.patch
+        lost: list[tuple[str, ...]] = []
+        opening: list[tuple[str, ...]] = []
+
+        async def slow(kind: Any, *names: str, **how: Any) -> Any:
+            written = await patch(kind, *names, **how)
+            if kind is Node and how.get("json"):  # the watch shows it before the answer does
+                opening.append(names)
+                await world.clock.sleep(5 * SECOND)
+            elif kind is Node and "finalizers" in how["merge"].get("metadata", {}) and names not in lost:
+                lost.append(names)
+                while not opening:
+                    await world.clock.sleep(SECOND)
+                raise ApiError("the connection was closed")
+            return written
+
+        monkeypatch.setattr(world.client, "patch", slow)
+        world.create(node_class(), pool(), pod("web"))
+        await until_bound(world)
+        assert lost
+        assert not held(world)
 
     play(script)

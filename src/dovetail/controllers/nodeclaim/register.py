@@ -134,7 +134,10 @@ def registration(node: Node, claim: NodeClaim, *, hold: bool = False) -> dict[st
 
 def _taints(node: Node, claim: NodeClaim, *, hold: bool) -> list[Taint]:
     """The node's own, and the claim's where the kubelet does not register with them itself."""
-    taints = [*node.spec.taints, *((OPENING,) if hold and OPENING not in node.spec.taints else ())]
+    taints = list(node.spec.taints)
+    # One that is registered was held already, and may be open: the answer to that write was lost.
+    if hold and labels.REGISTERED not in node.metadata.labels and OPENING not in taints:
+        taints.append(OPENING)
     if node.metadata.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
         for wanted in (*claim.spec.taints, *claim.spec.startup_taints):
             if not any(same_taint(wanted, taint) for taint in taints):

@@ -130,7 +130,9 @@ class Nominator:
         self._state = context.state
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._set: dict[str, tuple[int, int]] = {}  # by pod key: not before this instant, and the next pause
-        self._opened: set[str] = set()  # uids of nodes that were opened, until the watch shows it
+        # By uid of a node that was opened, the version as it was written, until the watch shows as much: one that
+        # has the taint in a later version got it again.
+        self._opened: dict[str, int] = {}
         self._not_before = 0  # the instant from which it may be tried again after it was not allowed
         self.queue = context.queue("pod.nomination", self.reconcile, of=Pod, concurrency=AT_ONCE)
         self.openings = context.queue("node.opening", self.open_nodes, concurrency=1)
@@ -140,8 +142,6 @@ class Nominator:
     def _notice(self, kind: type[Object], _: ChangeType, old: Object | None, new: Object | None) -> None:
         if isinstance(new, Node) and OPENING in new.spec.taints:
             self.openings.add(ALL_NODES)
-        elif kind is Node and old is not None:
-            self._opened.discard(old.metadata.uid)
         if isinstance(new, Pod) and not new.spec.node_name:
             if not self._state.news():
                 self._resume(new)
@@ -220,11 +220,7 @@ class Nominator:
 
         Whatever fails with a pod, the node opens: the pod is tried again by itself.
         """
-        held = [
-            node
-            for node in self._state.all(Node)
-            if OPENING in node.spec.taints and node.metadata.uid not in self._opened
-        ]
+        held = self._held()
         if not held:
             return None
         waiting = self._state.pods_on("") if self._enabled else ()
@@ -241,6 +237,16 @@ class Nominator:
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=len(writes))
         return SECOND
+
+    def _held(self) -> list[Node]:
+        """The nodes that have the taint, as far as is known; what was opened is forgotten once that shows."""
+        nodes, opened = self._state.all(Node), self._opened
+        self._opened = {
+            node.metadata.uid: version
+            for node in (nodes if opened else ())
+            if (version := opened.get(node.metadata.uid, 0)) > int(node.metadata.resource_version)
+        }
+        return [node for node in nodes if OPENING in node.spec.taints and node.metadata.uid not in self._opened]
 
     def _opens(self, node: Node, others: Mapping[str, tuple[Machine, ...]]) -> bool:
         """True iff the node and those that must open with it are up, or it was held for long enough.
@@ -268,8 +274,8 @@ class Nominator:
         taint = f"/spec/taints/{node.spec.taints.index(OPENING)}"
         operations = [_test(f"{taint}/key", OPENING.key), {"op": "remove", "path": taint}]
         with suppress(Invalid, NotFound):
-            await self._context.client.patch(Node, node.metadata.name, json=operations)
-            self._opened.add(node.metadata.uid)
+            written = await self._context.client.patch(Node, node.metadata.name, json=operations)
+            self._opened[node.metadata.uid] = int(written.metadata.resource_version)
 
     async def _try(self, pod: Pod, wanted: Operations) -> None:
         try:
