@@ -102,7 +102,7 @@ class World:
         return found
 
     def _unready(self) -> list[Document]:
-        """The claims that are not Ready, their nodes, and the pods that do not run: for the log of a failure."""
+        """Claims that are not Ready, their nodes, and pods that do not run: for the log of a failure."""
         claims = [claim for claim in self.claims() if status(claim, "Ready") != "True"]
         names = {claim.get("status", {}).get("nodeName") for claim in claims}
         pods = [pod for pod in self.pods() if pod["status"].get("phase") != "Running"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from operated import START, Operated, play, pod, pool
 from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Meta
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Conflict, CreateFailed
 from dovetail.cloud.inmemory import Limit
@@ -64,12 +66,14 @@ def _of_type(size: str) -> dict[str, Any]:
     return found
 
 
-def trouble(server: MemoryServer, clock: VirtualClock, seed: int) -> FaultyClient:
+def trouble(
+    server: MemoryServer, clock: VirtualClock, seed: int, faults: Sequence[str] = WATCHES, rate: float = 0.2
+) -> FaultyClient:
     """A client on which nearly everything goes wrong for a minute."""
     until = clock.now() + MINUTE
     found = [
-        Fault(number, kind, clock.now(), until, rate=0.2, lasts=2 * SECOND)
-        for number, kind in enumerate(WATCHES)
+        Fault(number, kind, clock.now(), until, rate=rate, lasts=2 * SECOND)
+        for number, kind in enumerate(faults)
     ]
     dice = Dice(Faults("", tuple(found)), seed, clock, JsonlLog(clock))
     return FaultyClient(server.client(), dice, Epoch(1), clock, Past(server))
@@ -111,6 +115,22 @@ def _change(server: MemoryServer, draws: random.Random, name: str) -> None:
         server.delete(Node, name)
     else:
         server.patch(Node, name, merge_patch={"metadata": {"labels": {"x": str(draws.random())}}})
+
+
+def test_slow_calls_have_their_effect_late_or_are_answered_late() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        client = trouble(server, clock, 1, [kinds.API_SLOW], rate=1)
+        effects: list[int] = []
+        server.observe(lambda _: effects.append(clock.now()))
+        late = set()
+        for number in range(20):
+            begun = clock.now()
+            await client.create(Node(metadata=Meta(name=f"n{number}")))
+            late.add((effects[-1] > begun, clock.now() > effects[-1]))
+        assert late == {(True, False), (False, True)}
+
+    run_virtual(main, start=START)
 
 
 def test_a_launch_that_was_not_answered_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,8 +130,8 @@ class Nominator:
         self._state = context.state
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._set: dict[str, tuple[int, int]] = {}  # by pod key: not before this instant, and the next pause
-        # By uid of a node that was opened, the version as it was written, until the watch shows as much: one that
-        # has the taint in a later version got it again.
+        # By uid of a node that was opened, the version that was written, until the watch shows it. A node
+        # with the taint in a later version got it again.
         self._opened: dict[str, int] = {}
         self._not_before = 0  # the instant from which it may be tried again after it was not allowed
         self.queue = context.queue("pod.nomination", self.reconcile, of=Pod, concurrency=AT_ONCE)
@@ -246,7 +246,9 @@ class Nominator:
             for node in (nodes if opened else ())
             if (version := opened.get(node.metadata.uid, 0)) > int(node.metadata.resource_version)
         }
-        return [node for node in nodes if OPENING in node.spec.taints and node.metadata.uid not in self._opened]
+        return [
+            node for node in nodes if OPENING in node.spec.taints and node.metadata.uid not in self._opened
+        ]
 
     def _opens(self, node: Node, others: Mapping[str, tuple[Machine, ...]]) -> bool:
         """True iff the node and those that must open with it are up, or it was held for long enough.

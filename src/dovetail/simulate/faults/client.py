@@ -280,20 +280,29 @@ class FaultyClient:
     ) -> R:
         """The call with what goes wrong before it, in it and after it."""
         self._epoch.step()
-        await self._wait(call, subject)
+        before, after = self._slowness(call, subject)
+        await self._wait(before)
         self._refuse(call, subject, may_conflict)
         answer = await act()
         self._epoch.step()
+        await self._wait(after)
         if self._dice.hit(kinds.API_TIMEOUT, call, f"{call} {subject}"):
             raise TimedOut("the server did not answer within the time allowed")
         return answer
 
-    async def _wait(self, call: str, subject: str) -> None:
+    def _slowness(self, call: str, subject: str) -> tuple[int, int]:
+        """Nanoseconds before the call has its effect, and from then until its answer comes."""
         slow = self._dice.hit(kinds.API_SLOW, call, f"{call} {subject}")
-        if slow is not None:
-            longest = max(1, slow.lasts // _MILLISECOND)
-            drawn = self._dice.stream(kinds.API_SLOW, f"{call}: how long").randint(1, longest)
-            await self._clock.sleep(drawn * _MILLISECOND)
+        if slow is None:
+            return 0, 0
+        longest = max(1, slow.lasts // _MILLISECOND)
+        drawn = self._dice.stream(kinds.API_SLOW, f"{call}: how long").randint(1, longest) * _MILLISECOND
+        answers_late = self._dice.stream(kinds.API_SLOW, f"{call}: where").random() < 0.5
+        return (0, drawn) if answers_late else (drawn, 0)
+
+    async def _wait(self, nanoseconds: int) -> None:
+        if nanoseconds:
+            await self._clock.sleep(nanoseconds)
             self._epoch.step()
 
     def _refuse(self, call: str, subject: str, may_conflict: bool) -> None:
