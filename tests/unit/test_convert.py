@@ -284,6 +284,14 @@ def test_back_to_v1beta1_reports_what_is_lost(tmp_path: Path, capsys: pytest.Cap
         ),
         (CLASS.replace("Bottlerocket", "Flatcar"), "Unsupported value"),
         (CLASS.replace("  role: nodes\n", ""), "must specify exactly one of"),
+        (PROVISIONER.replace("apiVersion: karpenter.sh/v1alpha5\n", ""), "apiVersion is required"),
+        (PROVISIONER.replace("v1alpha5", "v1alpha6"), "did you mean karpenter.sh/v1alpha5?"),
+        (PROVISIONER.replace("kind: Provisioner", "kind: Provisoner"), "did you mean Provisioner?"),
+        (CLASS.replace("k8s.aws/v1beta1", "sh/v1beta1"), "EC2NodeClass has no version"),
+        (
+            "apiVersion: karpenter.sh/v1beta1\nkind: NodeClaim\nmetadata: null\nspec: {}\n",
+            "name or generateName",
+        ),
     ],
 )
 def test_wrong_files_are_refused_in_words(

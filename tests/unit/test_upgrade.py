@@ -293,6 +293,16 @@ def test_a_label_that_is_gone_is_reported() -> None:
     ]
 
 
+def test_what_v1_has_no_place_for_goes_where_it_meant_nothing() -> None:
+    pool = _pool()
+    pool["spec"]["template"]["spec"]["resources"] = {"requests": {"cpu": "1"}}
+    old = _provisioner(taints=[{"key": "team", "value": "", "effect": "NoSchedule"}])
+    for document in (pool, old):
+        (made,) = upgrade([document])
+        assert made.troubles == []
+        admit(made.document)
+
+
 def test_other_objects_are_left_as_they_are() -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "y"}}
     (made,) = upgrade([document])

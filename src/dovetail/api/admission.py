@@ -83,7 +83,7 @@ def admit(document: Document, old: Document | None = None) -> Document:
     # What is stored has its defaults, most often: then equal content needs no copy of it.
     before = old if old is None or _same_content(result, old) else with_defaults(schema, old)
     if before is None or not _same_content(result, before):
-        named = _name_causes(result) if before is None else ()
+        named = name_causes(result) if before is None else ()
         causes = (*named, *_scale_causes(result), *validate(schema, result, before, sound=sound))
         _refuse(result, with_unchecked(causes))
     # After the rules, which checked that the parts have their types.
@@ -116,7 +116,7 @@ def _refuse_unknown(schema: Schema, document: Document) -> None:
         )
 
 
-def _name_causes(document: Document) -> tuple[Cause, ...]:
+def name_causes(document: Document) -> tuple[Cause, ...]:
     """Of the name that it has, or will be given."""
     name, prefix = _name(document), _name(document, "generateName")
     if not name and not prefix:

@@ -12,13 +12,14 @@ import yaml
 
 from dovetail.api.admission import SCHEMAS, schema_of
 from dovetail.api.generations import helm_values
-from dovetail.api.generations.admission import old_schema
+from dovetail.api.generations.admission import old_schema, old_schemas
 from dovetail.api.generations.editing import ABSENT, Change, Document, Editor, shown
 from dovetail.api.generations.upgrade import Trouble, Upgraded, downgrade, upgrade
 from dovetail.api.generations.written import Layout, layout, styled, write
 from dovetail.base.errors import InputError, InputErrors
 from dovetail.reading.generations import admit_old
 from dovetail.reading.jsontext import read_json
+from dovetail.reading.kinds import group_of, unknown_kind
 from dovetail.reading.located import Located, compose
 from dovetail.reading.yamltext import read_yaml
 
@@ -174,6 +175,9 @@ def _parts(text: str, located: Located) -> Iterator[_Part]:
 def _faults(part: _Part, *, both: bool) -> tuple[InputError, ...]:
     """What the object's own generation would have refused, in its words; `both`: of today's too."""
     key = (str(part.value.get("apiVersion")), str(part.value.get("kind")))
+    if _is_misnamed(key):
+        fault = unknown_kind(part.located)
+        return (fault,) if fault is not None else ()
     schema = old_schema(part.value) or (schema_of(part.value) if both and key in SCHEMAS else None)
     try:
         if schema is not None:
@@ -181,6 +185,14 @@ def _faults(part: _Part, *, both: bool) -> tuple[InputError, ...]:
     except InputError as error:
         return error.faults
     return ()
+
+
+def _is_misnamed(key: tuple[str, str]) -> bool:
+    """True iff a kind of Karpenter's, or in its groups, is of no version that ever was."""
+    if key in SCHEMAS or key in old_schemas():
+        return False
+    kinds = old_schemas()
+    return key[1] in {name for _, name in kinds} or group_of(key[0]) in {group_of(have) for have, _ in kinds}
 
 
 def _file(name: str, text: str, pieces: list[tuple[int, int, list[_Part]]], comments: bool) -> Converted:

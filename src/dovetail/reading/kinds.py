@@ -7,6 +7,7 @@ from typing import Any
 
 from dovetail.api import core_schema
 from dovetail.api.admission import SCHEMAS
+from dovetail.api.generations.admission import old_schemas
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
@@ -72,14 +73,20 @@ def unknown_kind(located: Located) -> InputError | None:
         return None
     if is_from_server(document):
         return None  # a newer server's
-    versions = [have for have, name in _known() if name == kind]
+    versions = [have for have, name in (*_known(), *old_schemas()) if name == kind]
     if versions:
         same = [have for have in versions if group_of(have) == group] or versions
         return refusal(located, "apiVersion", f"{kind} has no version {version!r}; did you mean {same[0]}?")
-    near = nearest(kind, sorted({name for _, name in _known()}))
+    near = nearest(kind, sorted(_named_beside(version)))
     hint = f"; did you mean {near[0]}?" if near else ""
     remedy = "" if near else f"kinds of {group or 'the core group'}: {', '.join(sorted(_groups()[group]))}"
     return refusal(located, "kind", f"unknown kind {kind!r} of {version}{hint}", remedy)
+
+
+def _named_beside(version: str) -> set[str]:
+    """Kinds that may be meant: today's, and those that an older version had."""
+    old = {name for have, name in old_schemas() if have == version}
+    return old | {name for _, name in _known()}
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from dovetail.api.admission import name_causes
 from dovetail.api.core_schema import object_meta
 from dovetail.api.generations import alpha_schema, beta_schema
 from dovetail.api.generations.alpha_webhook import Fault, faults
@@ -28,7 +29,11 @@ def old_schemas(release: beta_schema.Release = beta_schema.WRITTEN_FOR) -> dict[
 
 def old_schema(document: Document) -> Schema | None:
     """The schema of a document of an older generation; None for any other document."""
-    return old_schemas().get((str(document.get("apiVersion", "")), str(document.get("kind", ""))))
+    return old_schemas().get(_key(document))
+
+
+def _key(document: Document) -> tuple[str, str]:
+    return str(document.get("apiVersion", "")), str(document.get("kind", ""))
 
 
 def broken_rules(schema: Schema, document: Document) -> tuple[Cause, ...]:
@@ -36,10 +41,17 @@ def broken_rules(schema: Schema, document: Document) -> tuple[Cause, ...]:
 
     The webhooks named fields as if a template lay inside a Provisioner; here the paths are those of the file.
     """
-    causes = with_unchecked(validate(schema, with_defaults(schema, document)))
+    result = with_defaults(schema, document)
+    # The webhooks judge names in words of their own.
+    names = (
+        ()
+        if _key(document) in (alpha_schema.PROVISIONER, alpha_schema.NODE_TEMPLATE)
+        else name_causes(result)
+    )
+    causes = with_unchecked((*names, *validate(schema, result)))
     if causes:
         return causes
-    return tuple(cause for fault in faults(document) for cause in _causes(document, fault))
+    return tuple(cause for fault in faults(result) for cause in _causes(document, fault))
 
 
 def _causes(document: Document, fault: Fault) -> list[Cause]:

@@ -22,7 +22,7 @@ from dovetail.api.generations import (
 )
 from dovetail.api.generations.alpha_webhook import STABLE_LABELS
 from dovetail.api.generations.editing import Change, Document, Editor, Path, copied
-from dovetail.api.schema import validate, with_defaults
+from dovetail.api.schema import unknown_fields, validate, with_defaults
 
 _CLASS = ("karpenter.k8s.aws/v1", "EC2NodeClass")
 _POOL = ("karpenter.sh/v1", "NodePool")
@@ -103,6 +103,8 @@ def upgrade(documents: Sequence[Document], *, role: str = "") -> tuple[Upgraded,
 def _refused_today(result: Upgraded) -> Iterator[Trouble]:
     """What today's definition says against an object that its own generation admitted."""
     schema = SCHEMAS[_key(result.document)]
+    for field_ in unknown_fields(schema, result.document):
+        yield Trouble(("spec",), f"{field_} is not a field of v1", "today's API server refuses that: mend it")
     for cause in validate(schema, with_defaults(schema, result.document)):
         if cause.field != "<nil>":
             yield Trouble(
@@ -198,6 +200,14 @@ def _pool(result: Upgraded, alpha: bool) -> None:
     if edit.has("spec", "disruption", "expireAfter"):
         why = "it belongs to the node now: forceful, and part of drift"
         edit.move(("spec", "disruption", "expireAfter"), (*_TEMPLATE, "expireAfter"), why)
+    edit.drop((*_TEMPLATE, "resources"), "v1 has no such field, and nothing ever read it in a pool")
+    if alpha:
+        for name in ("taints", "startupTaints"):
+            for index, taint in enumerate(edit.get(*_TEMPLATE, name) or ()):
+                if taint.get("value") == "":
+                    edit.drop(
+                        (*_TEMPLATE, name, index, "value"), "no value means the same, and v1 wants none"
+                    )
     beta_to_v1.reference_fields(edit, _TEMPLATE)
     asked = edit.get(*_TEMPLATE, "requirements")
     for index, item in enumerate(asked if isinstance(asked, list) else ()):
