@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import urllib.error
@@ -12,18 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from dovetail.api.codec import encode
 from dovetail.api.core import Pod
 from dovetail.base.clock import HOUR, SECOND
+from dovetail.cli.serve_snapshot import is_manifests, read_snapshot
 from dovetail.cost.facts import Facts, Instance, PodRun, Rate, Workload
 from dovetail.cost.store import Store, StoreFile, write_facts
 from dovetail.cost.window import Window
+from dovetail.model import labels
+from dovetail.runtime.process.clock import WallClock
 from dovetail.runtime.process.costapi import cost_routes
+from dovetail.runtime.process.logs import JsonLines
 from dovetail.testing import pages
 from dovetail.testing.pages import served
+from dovetail.views.history import read_line
 from dovetail.views.live.present import Present
-from dovetail.views.live.routes import past_routes
-from dovetail.views.report.facts import facts_report
+from dovetail.views.live.routes import past_routes, snapshot_routes
+from dovetail.views.report.facts import OF_A_LOG, facts_report
 
 _START = 1_772_452_800 * SECOND
 _END = _START + 4 * HOUR
@@ -170,3 +178,103 @@ def test_what_came_and_went_unseen_is_not_kept() -> None:
     assert present.pods({})["total"] == 1
     present.changed(Pod, "DELETED", pod, None)
     assert present.pods({})["total"] == 0
+
+
+def _snapshot(path: Path) -> Path:
+    items = [encode(obj) for obj in pages.objects(6, 2, 3)]
+    for pool in (item for item in items if item["kind"] == "NodePool"):
+        pool["spec"]["template"]["spec"]["requirements"] = [
+            {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["m5.large", "m5.xlarge", "m5.2xlarge"]}
+        ]
+    example = Path(__file__).parents[2] / "examples" / "plan" / "01-node-pool.yaml"
+    items += [one for one in yaml.safe_load_all(example.read_text("utf-8")) if one["kind"] == "EC2NodeClass"]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    return path
+
+
+def test_a_snapshot_shows_what_stands_and_what_would_be_done(tmp_path: Path) -> None:
+    found = read_snapshot(_snapshot(tmp_path / "cluster.json"), "us-east-1", "200ms")
+    with served(snapshot_routes("cluster.json", found.present, found.at, found.absent)) as url:
+        shown: dict[str, Any] = json.loads(_get(f"{url}/data.json")[1])
+    now = shown["present"]
+    assert (shown["past"], len(now["nodes"]), now["pendingTotal"]) == (False, 6, 3)
+    assert [row["what"] for row in shown["absent"]] == [
+        "What was: cost over time, past decisions, who bore the cost"
+    ]
+    assert any("is the least, proven" in tile["label"] for tile in now["tiles"])
+    moves = [row for row in now["decisions"] if row["what"] == "would disrupt"]
+    assert moves
+    assert all(row["saved"] > 0 and row["text"].endswith("nothing was done") for row in moves)
+    assert all("not looked at" not in row["why"] for row in now["pending"])
+
+
+def test_a_snapshot_of_which_nothing_can_be_planned_is_shown_and_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: lone}\nspec: {containers: [{name: a, image: b}]}\n",
+        encoding="utf-8",
+    )
+    found = read_snapshot(path, "us-east-1", None)
+    assert "hold no NodePool, so nothing can be bought; add a manifest" in found.absent[0][1]
+    assert found.present.data()["pendingTotal"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("log.jsonl", '{"level":"INFO","time":"2026-03-02T12:00:00Z","message":"starting"}', False),
+        ("events.jsonl", '\n{"t":1,"kind":"batch"}\n', False),
+        ("cluster.json", '{"apiVersion":"v1","kind":"List","items":[]}', True),
+        ("pretty.json", '{\n  "apiVersion": "v1"\n}', True),
+        ("pods.yaml", "apiVersion: v1", True),
+        ("torn.jsonl", '{"t":1,', False),
+    ],
+)
+def test_files_of_objects_are_told_from_logs(tmp_path: Path, name: str, text: str, expected: bool) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert is_manifests(path) is expected
+
+
+class _Clock(WallClock):
+    """Stands still."""
+
+    def now(self) -> int:
+        return _START + HOUR
+
+
+def test_the_controllers_log_says_what_was_decided_and_observed() -> None:
+    """What the controller writes of each record is read back as the same decision."""
+    out = io.StringIO()
+    log = JsonLines(_Clock(), "debug", out)
+    nodes = [{"nodepool": "p", "instance-type": "m5.large", "zone": "a", "capacity-type": "spot", "pods": 2}]
+    log.record("observed.launch", pods=2, nodes=nodes, hourly=96_000_000, lowerBound=90_000_000)
+    log.record(
+        *("observed.disruption",),
+        reason="Empty",
+        decision="delete",
+        nodes=["n-1"],
+        replacements=[],
+        pods=0,
+        savings=192_000_000,
+    )
+    log.record("observed.unplaced", pods=["shop/a", "shop/b"])
+    log.record("pod.unplaced", pod="shop/c", message="no room")
+    log.record("plan.failed", message="no answer")
+    log.record("disruption.held", reason="Drifted", message="too many moves")
+    log.record("efficiency", cost=200, lowerBound=150)
+    lines = out.getvalue().encode().splitlines()
+    read = [found for number, line in enumerate(lines, 1) if (found := read_line(line, "log", number))]
+    report = facts_report("Shop", _facts(), Window(_START, _END), read, OF_A_LOG)
+    assert [(row["what"], row["pods"]) for row in report["decisions"]] == [
+        ("would launch", 2),
+        ("would disrupt", 0),
+        ("no place", 2),
+        ("no place", 1),
+        ("no plan", 0),
+        ("held back", 0),
+    ]
+    assert report["decisions"][0]["least"] == 0.09
+    assert report["decisions"][1]["nodes"] == ["n-1"]
+    assert report["series"]["lines"]["efficiency"][-1] == 75.0
+    assert report["absent"][0]["what"].startswith("Pods")

@@ -29,6 +29,7 @@ class Source:
         self._store: StoreFile | None = None
         self._facts: Facts | None = None
         self._report: Callable[[], dict[str, Any]] | None = None
+        self.records: list[Mapping[str, Any]] = []  # of a log
         if path.is_dir():
             self._facts, self._report = _played(path)
         elif not path.exists():
@@ -36,7 +37,7 @@ class Source:
         elif is_store(path):
             self._store = StoreFile(path)
         else:
-            self._facts, self._report = _logged(path)
+            self._facts, self._report, self.records = _logged(path)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -75,7 +76,7 @@ def _played(folder: Path) -> tuple[Facts, Callable[[], dict[str, Any]]]:
     return facts, lambda: report_data(title, period_of(result), result.records, result.summary)
 
 
-def _logged(path: Path) -> tuple[Facts, Callable[[], dict[str, Any]] | None]:
+def _logged(path: Path) -> tuple[Facts, Callable[[], dict[str, Any]] | None, list[Mapping[str, Any]]]:
     from dovetail.cloud.catalog.lookup import catalogue_capacity
     from dovetail.cost.facts import LogReader
     from dovetail.views.history import read_line
@@ -98,7 +99,7 @@ def _logged(path: Path) -> tuple[Facts, Callable[[], dict[str, Any]] | None]:
     if not reader.facts.pods:
         note("the log names no pods: all of the cost is idle")
     facts = reader.close(reader.facts.end)
-    return facts, (lambda: _report_of(path, records, facts)) if facts.pods else None
+    return facts, (lambda: _report_of(path, records, facts)) if facts.pods else None, records
 
 
 def _report_of(path: Path, records: list[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:

@@ -91,6 +91,7 @@ class Repacking:
     looked: int
     nodes: int
     complete: bool
+    moves: tuple[Move, ...] = ()  # one after another; later ones may be of nodes that earlier ones bought
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,18 +273,20 @@ def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) 
     origins = frozenset(costs)
     moved: set[str] = set()
     saving = bought = 0
+    moves: list[Move] = []
     turn = _Turn()
     while work.left:
         turn = _next(standing, costs, what_if, work)
         if turn.move is None:
             break
         saving += turn.move.saving
+        moves.append(turn.move)
         moved |= {pod.key for candidate in turn.move.candidates for pod in candidate.pods}
         standing = _applied(standing, turn.move, costs, names)
         bought += len(turn.move.claims) - sum(one.name not in origins for one in turn.move.candidates)
     gone = origins - costs.keys()
     looked = len(origins) if turn.complete else len(gone) + len(origins & turn.stay)
-    return Repacking(saving, len(moved), len(gone), bought, looked, len(origins), turn.complete)
+    return Repacking(saving, len(moved), len(gone), bought, looked, len(origins), turn.complete, tuple(moves))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.trigger import Batcher, PodTrigger
 from dovetail.kube.client import EventType
 from dovetail.kube.readonly import ReadOnlyClient, SilentRecorder
+from dovetail.runtime.costs import CostRecord
 from dovetail.runtime.operator import Part, Ports
 from dovetail.runtime.settings import Settings
 from dovetail.runtime.watches import Watches
@@ -76,6 +77,9 @@ class Observation:
     def _parts(self) -> Iterator[Part]:
         ports, settings = self._ports, self._settings
         context = self._context(self.state)
+        if ports.costs is not None:  # a file of its own, which is no part of the cluster
+            book = ports.costs
+            yield "observer.costs", CostRecord(context, book.store, book.keep, book.listed).run
         Rival(context, self.tally)
         batcher = Batcher(ports.clock, settings.batch_idle_duration, settings.batch_max_duration)
         yield "observer.trigger.pod", PodTrigger(context, batcher).queue.run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ _KINDS = {
 DECIDED = (
     *("decision", "disruption", "disruption.failed", "disruption.held", "static.launched", "static.ended"),
     *("pod.unplaced", "plan.failed", "termination.guarded", "deletion.guarded"),
+    *("observed.launch", "observed.disruption", "observed.unplaced"),  # of a controller that only looks on
 )
 _REMEDY = "give a log of the controller, or what `dovetail simulate --events FILE` wrote"
 
@@ -59,15 +60,85 @@ def read_line(line: bytes, source: str, number: int) -> Record | None:
         raise InputError("is no JSON object", source=source, line=number, remedy=_REMEDY) from None
     if isinstance(record.get("kind"), str) and isinstance(record.get("t"), int):
         return record
-    return _decision(record) if record.get("message") in _KINDS else None
+    if record.get("message") in _KINDS:
+        return _of_claim(record)
+    return _in_words(record) if record.get("message") in _WORDS else None
 
 
-def _decision(line: Record) -> dict[str, Any]:
-    """A line of the controller's log about a claim as the record that a simulation writes of the same."""
+def _instant(line: Record) -> int:
+    """Of a line of the controller's log, nanoseconds."""
     instant = datetime.fromisoformat(line["time"].replace("Z", "+00:00"))
+    return round(instant.timestamp() * 1000) * (SECOND // 1000)
+
+
+def _in_words(line: Record) -> dict[str, Any]:
+    """A line of the controller's log that refuses or observes, as far as it says all that the record did."""
+    kind, fields = _WORDS[line["message"]]
+    return {"kind": kind, "t": _instant(line), **fields(line)}
+
+
+def _nanos(dollars: Any) -> int:
+    return round(float(dollars) * NANO_DOLLARS)
+
+
+def _listed(text: str) -> list[str]:
+    return text.split(", ") if text else []
+
+
+def _pod_of(line: Record) -> str:
+    pod = line.get("Pod", {})
+    return f"{pod.get('namespace', '')}/{pod.get('name', '')}"
+
+
+# Messages of the controller's log -> the kind of record, and its fields.
+_WORDS: dict[str, tuple[str, Callable[[Record], dict[str, Any]]]] = {
+    "could not schedule pod": (
+        "pod.unplaced",
+        lambda line: {"pod": _pod_of(line), "message": line.get("error", "")},
+    ),
+    "could not make a plan": ("plan.failed", lambda line: {"message": line.get("error", "")}),
+    "many instances would be ended": (
+        "termination.guarded",
+        lambda line: {"message": line.get("reason", "")},
+    ),
+    "many nodeclaims would be ended": ("deletion.guarded", lambda line: {"message": line.get("reason", "")}),
+    "held back the disruption of node(s)": (
+        "disruption.held",
+        lambda line: {"reason": line.get("reason", ""), "message": line.get("error", "")},
+    ),
+    "would have launched nodeclaim(s)": (
+        "observed.launch",
+        lambda line: {
+            "pods": line["pods"],
+            "nodes": line["nodes"],
+            "more": line["nodeclaims"] - len(line["nodes"]),
+            "hourly": _nanos(line["hourly-cost"]),
+            "lowerBound": _nanos(line["hourly-lower-bound"]),
+        },
+    ),
+    "would have disrupted node(s)": (
+        "observed.disruption",
+        lambda line: {
+            "reason": line["reason"],
+            "decision": line["decision"],
+            "nodes": _listed(line["disrupted-nodes"]),
+            "replacements": _listed(line["replacement-types"]),
+            "pods": line["pods-moved"],
+            "savings": _nanos(line["hourly-saving"]),
+        },
+    ),
+    "would have found no place for pod(s)": (
+        "observed.unplaced",
+        lambda line: {"pods": _listed(line["Pods"])},
+    ),
+}
+
+
+def _of_claim(line: Record) -> dict[str, Any]:
+    """A line of the controller's log about a claim as the record that a simulation writes of the same."""
     return {
         "kind": _KINDS[line["message"]],
-        "t": round(instant.timestamp() * 1000) * (SECOND // 1000),
+        "t": _instant(line),
         "claim": line.get("NodeClaim", {}).get("name", ""),
         "node": line.get("Node", {}).get("name", ""),
         "pool": line.get("NodePool", {}).get("name", ""),
@@ -148,24 +219,68 @@ def _decided(record: Record) -> dict[str, Any] | None:
             return {"what": "no place", "text": f"{record['pod']}: {record['message']}", "pods": 1}
         case "plan.failed":
             return {"what": "no plan", "text": record["message"]}
+        case "observed.launch":
+            return _would_launch(record)
+        case "observed.disruption":
+            return _would_disrupt(record)
+        case "observed.unplaced":
+            count = len(record["pods"])
+            text = f"would have no place: {', '.join(record['pods'][:_SHOWN_PODS])}"
+            more = f" and {count - _SHOWN_PODS} more" if count > _SHOWN_PODS else ""
+            return {"what": "no place", "text": text + more, "pods": count}
         case "termination.guarded" | "deletion.guarded":
             return {"what": "guarded", "text": record["message"]}
     return None
 
 
 def _launches(record: Record) -> dict[str, Any]:
-    count = len(record["claims"])
+    return {
+        "what": "launch",
+        **_proven(record, len(record["claims"])),
+        "claims": [one["claim"] for one in record["claims"]],
+        "more": [f"{one['claim']}: {_purchase(one)}" for one in record["claims"]],
+    }
+
+
+def _would_launch(record: Record) -> dict[str, Any]:
+    more = record.get("more", 0)  # a line of the log names the first ones alone
+    lines = [
+        f"{one['instance-type']} {one['capacity-type']} in {one['zone']} of NodePool {one['nodepool']} "
+        f"for {_count(one['pods'])}"
+        for one in record["nodes"]
+    ]
+    found = _proven(record, len(record["nodes"]) + more)
+    return {
+        "what": "would launch",
+        **found,
+        "text": f"{found['text']}; nothing was done",
+        "more": [*lines, *([f"and {more} more"] if more > 0 else [])],
+    }
+
+
+def _would_disrupt(record: Record) -> dict[str, Any]:
+    made = ", ".join(record["replacements"])
+    how = f"replaced by {made}" if made else "deleted without replacement"
+    return {
+        "what": "would disrupt",
+        "text": f"{record['reason'].lower()}: {how}, {_count(record['pods'])} to move; saves "
+        f"{_price(record['savings'])}; nothing was done",
+        "nodes": record["nodes"],
+        "pods": record["pods"],
+        "saved": record["savings"] / NANO_DOLLARS,
+    }
+
+
+def _proven(record: Record, count: int) -> dict[str, Any]:
+    """What a launch of so many nodes costs, and the least that is proven necessary."""
     cost, least = record["hourly"], record["lowerBound"]
     gap = f", gap {100 * (cost - least) / cost:.1f} %" if cost else ""
     return {
-        "what": "launch",
         "text": f"{'1 node' if count == 1 else f'{count} nodes'} for {_count(record['pods'])}, "
         f"{_price(cost)}; at least {_price(least)} is proven necessary{gap}",
-        "claims": [one["claim"] for one in record["claims"]],
         "pods": record["pods"],
         "cost": cost / NANO_DOLLARS,
         "least": least / NANO_DOLLARS,
-        "more": [f"{one['claim']}: {_purchase(one)}" for one in record["claims"]],
     }
 
 

@@ -176,6 +176,12 @@ _LINES: dict[str, Line] = {
             "replacement-types": shortened(one["replacements"]),
         },
     ),
+    "disruption.held": Line(  # again and again while a limit holds
+        "debug",
+        "disruption",
+        "held back the disruption of node(s)",
+        lambda one: {"reason": one["reason"], "error": one["message"]},
+    ),
     "observed.launch": Line(
         "info",
         "observer",

@@ -319,8 +319,18 @@ class Process:
     async def _observe(self, client: HttpClient, cloud: Provider) -> None:
         """Without the lease: an observer acts on nothing, and there may be any number."""
         options = self._options
-        async with ProcessPlanner(self._log) as planner:
-            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, forgiving=True)
+        async with contextlib.AsyncExitStack() as stack:
+            planner = await stack.enter_async_context(ProcessPlanner(self._log))
+            ports = Ports(
+                client,
+                cloud,
+                self._clock,
+                self._log,
+                planner,
+                self._metrics,
+                forgiving=True,
+                costs=self._cost_book(stack),
+            )
             self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
             if self._page is not None:
                 seen.state.subscribe(self._page.changed)

@@ -53,6 +53,7 @@ class Present:
         self._waiting: set[str] = set()  # uids of pods without a node
         # [minute, the most pods that waited in it, how many at its end]
         self._peaks: deque[list[int]] = deque(maxlen=_HISTORY // MINUTE)
+        self._said: dict[str, str] = {}  # pod -> why it waits, until it is taken to the board
         self._board = Board(price=price)
         self._answer: tuple[float, float, int, dict[str, Any]] | None = None  # when, its cost, revision, it
 
@@ -92,6 +93,11 @@ class Present:
                 self._least.append((record["t"], record["cost"], record["lowerBound"]))
             else:
                 self._decisions.append(record)
+
+    def waits(self, pod: str, text: str) -> None:
+        """Why a pod waits, which no record says."""
+        with self._lock:
+            self._said[pod] = text
 
     # Asked by the page ----------------------------------------------------------------------------------
 
@@ -146,6 +152,7 @@ class Present:
         with self._lock:
             news, self._news = self._news, {}
             records, self._records = self._records, deque(maxlen=_DECISIONS)
+            said, self._said = self._said, {}
             for key, (change, _) in news.items():
                 (self._taken.discard if change == "DELETED" else self._taken.add)(key)
         for change, obj in news.values():
@@ -154,6 +161,8 @@ class Present:
             follow(self._board, record)
             if record["kind"] == "pod.unplaced":
                 self._board.note(record["t"], "Pod", record["pod"], record["message"])
+        for pod, text in said.items():
+            self._board.note(self._now(), "Pod", pod, text)
         return self._board
 
     def _made(self, board: Board, now: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -16,9 +16,10 @@ from dovetail.cost.api import Past
 from dovetail.cost.facts import Facts
 from dovetail.cost.window import Window, parse_window
 from dovetail.runtime.process.options import Page
+from dovetail.views.history import Record
 from dovetail.views.live.present import Present
 from dovetail.views.page.document import SCRIPTS, STYLES, embedded, linked, part
-from dovetail.views.report.facts import facts_report
+from dovetail.views.report.facts import Absent, facts_report
 
 Data = Callable[[Mapping[str, str]], dict[str, Any]]
 _REPORT = "dovetail.views.report"
@@ -101,9 +102,19 @@ def page_routes(
 
 
 def past_routes(
-    title: str, past: Past, now: Callable[[], int], usual: str, present: Present | None = None
+    title: str,
+    past: Past,
+    now: Callable[[], int],
+    usual: str,
+    present: Present | None = None,
+    *,
+    records: Sequence[Record] = (),
+    absent: Absent = (),
 ) -> list[web.RouteDef]:
-    """The page of a record of costs. `usual` is the window where the query has none, "" all that is known."""
+    """The page of a record of costs. `usual` is the window where the query has none, "" all that is known.
+
+    `records` and `absent`: see `facts_report`.
+    """
 
     def data(query: Mapping[str, str]) -> dict[str, Any]:
         start, end = past.span
@@ -116,9 +127,17 @@ def past_routes(
         window = parse_window(text, now()) if text else Window(start, end)
         if window.length <= 0 or window.start >= end or window.end <= start:
             window = Window(start, end)
-        return facts_report(title, past.read(window.start, window.end), window)
+        return facts_report(title, past.read(window.start, window.end), window, records, absent)
 
     return page_routes(title, data, lambda: _digest(past.span[1]), present)
+
+
+def snapshot_routes(title: str, present: Present, at: int, absent: Absent) -> list[web.RouteDef]:
+    """The page of one instant (nanoseconds since the epoch), which has no past."""
+    window = Window(at - MINUTE, at)
+    data = facts_report(title, Facts(start=window.start, end=at), window, absent=absent)
+    data |= {"verdict": "", "about": "from a snapshot", "tiles": [], "past": False}
+    return page_routes(title, lambda _: data, lambda: "1", present)
 
 
 def controllers_page(past: Past, now: Callable[[], int]) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dovetail import __version__
@@ -11,7 +12,9 @@ from dovetail.cost.allocation import NANO
 from dovetail.cost.facts import Facts, Instance
 from dovetail.cost.window import Window
 from dovetail.model.offering import HOURS_A_MONTH
+from dovetail.views.history import Record, decisions
 from dovetail.views.report.costs import facts_data
+from dovetail.views.report.page import ended_rows
 from dovetail.views.report.series import POINTS
 
 _STEP = 5 * SECOND
@@ -19,12 +22,52 @@ _NOTE = "What instances and their root volumes cost, at the prices that were pai
 _RESOURCES = ("cpu", "memory")
 
 
-def facts_report(title: str, facts: Facts, window: Window) -> dict[str, Any]:
-    """As `page.report_data` makes it of a simulation; the window is cut where the facts end. UTC."""
+Absent = tuple[tuple[str, str], ...]
+# What a page does not show, and why.
+OF_A_RECORD: Absent = (
+    (
+        "Decisions, and disruptions planned and refused",
+        "a record of costs has none; the controller's log has them: dovetail serve LOG",
+    ),
+    (
+        "The proven least, and the gap",
+        "they are not recorded with costs; the controller's own page and its log have them",
+    ),
+    (
+        "Pods that waited",
+        "a record knows pods from when they have a node; the controller's own page has them",
+    ),
+)
+OF_A_LOG: Absent = (
+    (
+        "Pods, and who bears the cost",
+        "the controller's log names no pods that ran, so all of the cost is idle here; its record has them: "
+        "dovetail run --cost-store FILE, dovetail serve FILE",
+    ),
+    (
+        "Disruptions that were held back",
+        "the controller logs them at level debug: dovetail run --log-level debug",
+    ),
+)
+
+
+def facts_report(
+    title: str, facts: Facts, window: Window, records: Sequence[Record] = (), absent: Absent = ()
+) -> dict[str, Any]:
+    """As `page.report_data` makes it of a simulation; the window is cut where the facts end. UTC.
+
+    `records` are what the controller's log says of decisions and of the proven least; `absent` is what is not
+    known, with the reason.
+    """
     start = max(window.start, facts.start)
     known = Window(start, max(start + _STEP, min(window.end, facts.end)))
     costs = facts_data(facts, known)
     instances = [one for one in facts.instances.values() if _lives(one, known)]
+    said = [record for record in records if known.start <= record["t"] <= known.end]
+    series = _series(facts, instances, known)
+    least = _least(said, series["t"])
+    if any(value is not None for value in least):
+        series["lines"]["efficiency"] = least
     return {
         "title": title,
         "verdict": _verdict(costs, known),
@@ -35,14 +78,14 @@ def facts_report(title: str, facts: Facts, window: Window) -> dict[str, Any]:
             "zone": "UTC",
             "offsetSeconds": 0,
         },
-        "about": "from a record of costs",
+        "about": "from a log of the controller" if records else "from a record of costs",
         "tiles": _tiles(facts, instances, costs, known),
-        "series": _series(facts, instances, known),
+        "series": series,
         "traffic": {},
         "waiting": {"note": "", "buckets": [], "phases": [], "texts": [], "rows": []},
         "hpa": [],
-        "decisions": [],
-        "disruption": {"reasons": [], "budgets": [], "blockers": [], "rows": []},
+        "decisions": decisions(said),
+        "disruption": {"reasons": [], "budgets": [], "blockers": [], "rows": ended_rows(said)},
         "nodes": sorted(
             (_row(one, known) for one in instances), key=lambda row: (row["launched"], row["name"])
         ),
@@ -50,8 +93,27 @@ def facts_report(title: str, facts: Facts, window: Window) -> dict[str, Any]:
         "costNote": _NOTE,
         "costs": costs,
         "assumptions": [],
+        "absent": absent_rows(absent),
         "eventLogSha256": "",
     }
+
+
+def absent_rows(absent: Absent) -> list[dict[str, str]]:
+    """As the page takes them."""
+    return [{"what": what, "why": why} for what, why in absent]
+
+
+def _least(records: Iterable[Record], instants: Sequence[int]) -> list[float | None]:
+    """The proven least as a share of the cost, percent, as of the last look before each instant."""
+    looks = [one for one in records if one["kind"] == "efficiency" and one["cost"]]
+    shares: list[float | None] = []
+    at = 0
+    for end in instants:
+        while at < len(looks) and looks[at]["t"] <= end * SECOND:
+            at += 1
+        last = looks[at - 1] if at else None
+        shares.append(None if last is None else round(100 * last["lowerBound"] / last["cost"], 4))
+    return shares
 
 
 def _lives(one: Instance, window: Window) -> bool:

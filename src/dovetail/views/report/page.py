@@ -73,6 +73,7 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
         "costNote": _cost_note(summary),
         "costs": cost_data(records, period.start, period.end),
         "assumptions": summary.assumptions,
+        "absent": [],
         "eventLogSha256": summary.event_log_sha256,
     }
 
@@ -161,12 +162,12 @@ def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
             for pool, use in summary.disruptions.budgets.items()
         ],
         "blockers": blocker_rows(records),
-        "rows": _ended_rows(records),
+        "rows": ended_rows(records),
     }
 
 
-def _ended_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """What a command saves is given with the first of its nodes, and is null with the others."""
+def ended_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Nodes that were ended before their time; what a command saves is with the first of its nodes alone."""
     counted: set[int] = set()
     rows = []
     for item in ended_nodes(records):

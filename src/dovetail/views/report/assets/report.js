@@ -37,6 +37,8 @@ function header() {
   byId("cost-note").textContent = data.costNote;
   byId("waiting-note").textContent = data.waiting.note;
   if (!data.assumptions.length) byId("assumptions").closest("section").remove();
+  for (const row of data.absent) byId("absent-rows").append(make("dt", {}, row.what), make("dd", { class: "muted" }, row.why));
+  if (!data.absent.length) byId("absent").remove();
   byId("footer").textContent = `Dovetail ${data.version}${data.eventLogSha256 ? ` · event log ${data.eventLogSha256}` : ""}`;
   byId("zoom").append(...zoomBar(zoom, zone));
   const chip = make("span", { class: "chip" });
@@ -50,6 +52,14 @@ function header() {
 function pictured(id, label, times, lines, format, more = {}) {
   const made = chart(byId(`chart-${id}`), { label, times, lines, format, zoom, zone, ...more });
   byId(`tools-${id}`).append(...numbers(id, made.rows));
+}
+
+// A snapshot has no past: what shows one goes, true iff there is none.
+function timeless() {
+  if (data.past !== false) return false;
+  for (const part of [...document.querySelectorAll("section.whole"), byId("tiles"), byId("nodes"), document.querySelector(".bar-top")]) part.hidden = true;
+  byId("period").textContent = `As of ${zone.stamp(data.period.end)} (${data.period.zone}), ${data.about}`;
+  return true;
 }
 
 function charts() {
@@ -192,10 +202,10 @@ function decisions(rows) {
   const names = (row) => [...row.nodes, ...row.claims];
   const details = (row) => [`${zone.stamp(row.t)} ${row.what}: ${row.text}`, ...row.more, ...(row.nodes.length ? [`nodes: ${row.nodes.join(", ")}`] : []), ...(row.claims.length ? [`claims: ${row.claims.join(", ")}`] : [])].join("\n");
   const made = list(byId("decision-rows"), {
-    label: "Decisions", rows, height: 340, mark: (row) => (["launch", "disruption"].includes(row.what) ? "" : "warning"),
+    label: "Decisions", rows, height: 340, mark: (row) => (["launch", "disruption", "would launch", "would disrupt"].includes(row.what) ? "" : "warning"),
     columns: [
       { title: "Time", width: "150px", text: (row) => zone.stamp(row.t) },
-      { title: "What", width: "84px", kind: "kind", text: (row) => row.what },
+      { title: "What", width: "104px", kind: "kind", text: (row) => row.what },
       { title: "pods", width: "50px", number: true, text: (row) => (row.pods ? String(row.pods) : "") },
       { title: "$/h", width: "76px", number: true, text: (row) => dollars(row.cost) },
       { title: "least $/h", width: "76px", number: true, text: (row) => dollars(row.least) },
@@ -295,7 +305,6 @@ function follow() {
   }, seconds * 1000);
 }
 
-theme(byId("theme"));
 // The views that there are, by their headings; and the chosen node, so that an address can name it.
 function navigation() {
   byId("nav").append(...[...document.querySelectorAll("section[id]:not([hidden]) h2")].map((head) => make("a", { href: `#${head.closest("section").id}` }, head.textContent)));
@@ -309,7 +318,7 @@ function address() {
 }
 
 theme(byId("theme"));
-header(); charts(); costs(); nodes(); pods(); autoscalers();
+header(); timeless() || charts(); costs(); nodes(); pods(); autoscalers();
 const decided = decisions(data.present ? data.present.decisions : data.decisions);
 disruption(); events();
 if (data.present) present();
