@@ -16,6 +16,7 @@ from dovetail.cli.main import run
 from dovetail.reading import read
 from dovetail.simulate.replay.folder import Wanted, write_replay
 from dovetail.simulate.replay.history import read_past
+from dovetail.simulate.replay.nodeclass import Surroundings, rewrite_new
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.history import read_history
 from dovetail.simulate.scenario.scenario import load
@@ -352,3 +353,85 @@ def test_a_trace_is_load_too(snapshot: Path, tmp_path: Path, capsys: pytest.Capt
     printed = capsys.readouterr()
     assert json.loads(printed.out)["pods"]["created"] == 5  # four of the snapshot
     assert "load:" not in printed.err
+
+
+def node_class(tag: str, **more: Any) -> dict[str, Any]:
+    """As an account has it: nothing that it selects is in the simulated one."""
+    spec = {
+        "role": "nodes",
+        "amiFamily": "AL2023",
+        "amiSelectorTerms": [{"tags": {"Name": tag}}],
+        "subnetSelectorTerms": [{"id": "subnet-0123456789abcdef0"}],
+        "securityGroupSelectorTerms": [{"tags": {"Name": "nodes"}}],
+        "userData": "#!/bin/bash",
+    }
+    meta = {"name": "default"}
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": meta,
+        "spec": spec,
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "selects"),
+    [
+        ([{"tags": {"Name": "may"}}], [{"tags": {"Name": "may"}}], "alias"),  # the same images as before
+        ([{"tags": {"Name": "may"}}], [{"tags": {"Name": "june"}}], "id"),
+        ([{"alias": "al2023@latest"}], [{"tags": {"Name": "june"}}], "id"),
+        ([{"tags": {"Name": "may"}}], [{"id": "ami-0123456789abcdef0"}], "id"),
+        ([{"tags": {"Name": "may"}}], [{"alias": "al2023@v20250505"}], "alias"),
+        (None, [{"tags": {"Name": "june"}}], "alias"),  # no node is of a class that is new
+    ],
+)
+def test_new_classes_select_another_image_where_they_would(old: Any, new: Any, selects: str) -> None:
+    before, after = node_class(""), node_class("")
+    before["spec"]["amiSelectorTerms"], after["spec"]["amiSelectorTerms"] = old, new
+    before["status"] = {"subnets": [{"id": "subnet-1", "zone": "us-east-1b"}]}
+    pool, _ = yaml.safe_load_all(POOL.read_text())
+    around = Surroundings("demo", "1.33", "us-east-1")
+    assumed = rewrite_new([after, pool], [] if old is None else [before], around, ["default"])
+    (term,) = after["spec"]["amiSelectorTerms"]
+    assert list(term) == [selects]
+    assert after["spec"]["subnetSelectorTerms"] == [{"tags": {"karpenter.sh/discovery": "demo"}}]
+    assert "userData" not in after["spec"] and "EC2NodeClass default: userData" in assumed
+    asked = pool["spec"]["template"]["spec"]["requirements"][-1]
+    assert (asked.get("values") == ["us-east-1b"]) is (old is not None)
+    if new[0].get("id") or new[0].get("alias"):
+        assert term == new[0]
+
+
+def test_a_pool_of_a_class_that_the_replay_has_needs_none_in_its_stead() -> None:
+    pool, _ = yaml.safe_load_all(POOL.read_text())
+    objects = [pool]
+    assert rewrite_new(objects, [], Surroundings("demo", "1.33", "us-east-1"), ["default"]) == {}
+    assert objects == [pool]
+
+
+def test_a_kept_replay_rolls_out_what_the_account_would_and_the_way_back_is_the_accounts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [one for one in cluster() if one["kind"] not in ("EC2NodeClass", "Node", "Pod")]
+    found = {"subnets": [{"id": "subnet-1", "zone": "us-east-1b"}]}
+    snapshot, kept, new = tmp_path / "prod.json", tmp_path / "kept", tmp_path / "new.json"
+    snapshot.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, node_class("may", status=found)]})
+    )
+    given = ["--region", "us-east-1", "--until", "1m", "-o", "json"]
+    assert run(["replay", str(snapshot), "--keep", str(kept), *given]) == 0
+    new.write_text(json.dumps(node_class("june")))
+    capsys.readouterr()
+    back = tmp_path / "back.yaml"
+    asked = ["rollout", str(kept), "-f", str(new), "--after", "5m", "--watch", "8m", "--alone", "-o", "json"]
+    assert run([*asked, "--undo", str(back)]) == 0
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    assert answer["course"]["nodes"] == answer["course"]["drifted"] == answer["course"]["done"] == 1
+    assert "Name=june -> an image that no node has yet" in printed.err
+    assert answer["assumed"]["EC2NodeClass default: amiSelectorTerms"].startswith("Name=june")
+    (old,) = yaml.safe_load_all(back.read_text())
+    assert old["spec"]["amiSelectorTerms"] == [{"tags": {"Name": "may"}}]
+    assert old["spec"]["subnetSelectorTerms"] == [{"id": "subnet-0123456789abcdef0"}]
+    assert "status" not in old and "userData" in back.read_text().splitlines()[0]

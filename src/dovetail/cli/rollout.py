@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from dovetail.reading import Manifest
     from dovetail.simulate.questions.rollout import Course
+    from dovetail.simulate.scenario.scenario import Scenario
 
 _SHOWN = 8
 _NEVER = float("inf")
@@ -82,16 +84,25 @@ def rollout(
     from dovetail.simulate.experiment.variant import Variant
     from dovetail.simulate.questions.rollout import alternatives, course
     from dovetail.simulate.questions.stage import Addition, staged, time_of_day
+    from dovetail.simulate.replay.folder import originals
     from dovetail.simulate.scenario.changed import Change
     from dovetail.simulate.scenario.scenario import load
 
     known = load(scenario)
     begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
-    files = _files(filename)
-    extra = Addition(later={time_of_day(known, begins): files}, duration=begins + length)
+    files, at = _files(filename), time_of_day(known, begins)
+    before = originals(scenario)
+    assumed: dict[str, str] = {}
+    if before:  # a replay: the account's selectors mean nothing in the simulated one
+        objects, assumed = _rewritten(known, files, before)
+        extra = Addition(objects_later={at: objects}, duration=begins + length)
+    else:
+        extra = Addition(later={at: files}, duration=begins + length)
     number = known.seed if seed is None else seed
     if undo is not None:
-        _write_undo(known.manifests, files, undo)
+        _write_undo(known.manifests, before, files, undo)
+    for subject, text in sorted(assumed.items()):
+        remark(f"Assumed of the new objects: {subject}: {text}")
     found: dict[str, Course] = {}
     with staged(scenario, extra, keep) as folder:
         others = [] if alone else list(alternatives(load(folder).manifests))
@@ -108,7 +119,7 @@ def rollout(
     settings = {one.what: one.setting for one in others}
     seconds = None if limit is None else limit / SECOND
     if output == "json":
-        print(json.dumps(_json(found, settings, seconds), indent=2))
+        print(json.dumps({**_json(found, settings, seconds), "assumed": assumed}, indent=2))
     else:
         _print(found, settings, seconds)
         if quota is not None:
@@ -135,8 +146,29 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -> None:
-    """What the new objects replace; those that replace nothing are named, to be deleted."""
+def _rewritten(
+    known: Scenario, files: Sequence[Path], before: Sequence[Mapping[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The new objects as the simulated account can hold them, and what was assumed for that."""
+    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+    from dovetail.reading import read
+    from dovetail.simulate.replay.nodeclass import Surroundings, rewrite_new
+
+    objects = [copy.deepcopy(item.document) for item in read(files).manifests]
+    classes = [item.written[1] for item in known.manifests if item.written[0] == EC2NodeClass.KIND]
+    cluster = known.file.cluster
+    around = Surroundings(cluster.name, cluster.version, known.file.region)
+    return objects, rewrite_new(objects, before, around, classes)
+
+
+def _write_undo(
+    before: Sequence[Manifest], originals: Sequence[Mapping[str, Any]], files: Sequence[Path], undo: Path
+) -> None:
+    """What the new objects replace; those that replace nothing are named, to be deleted.
+
+    `originals` are objects as the account has them, where those of the scenario were rewritten.
+    """
+    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
     from dovetail.base.yaml_writing import all_written
     from dovetail.reading import read
 
@@ -145,8 +177,14 @@ def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -
     if undo.exists():
         raise InputError("it is there already", source=str(undo), remedy="name a new file")
     added = "".join(f"# kubectl delete {kind} {key}\n" for kind, key in fresh if (kind, key) not in known)
+    if originals and any(kind == EC2NodeClass.KIND and (kind, key) in known for kind, key in fresh):
+        added += "# A snapshot has no userData: where a class had some, it must be put back here.\n"
     # What is shared inside a document is written out.
-    old = [json.loads(json.dumps(known[key].located.value)) for key in fresh if key in known]
+    real = {
+        (each["kind"], each["metadata"]["name"]): {key: each[key] for key in each if key != "status"}
+        for each in originals
+    }
+    old = [json.loads(json.dumps(real.get(key) or known[key].located.value)) for key in fresh if key in known]
     try:
         undo.write_text(added + all_written(old, allow_unicode=True), "utf-8")
     except OSError as error:

@@ -32,6 +32,7 @@ class Addition:
     sections: Mapping[str, Any] = field(default_factory=dict)
     objects: Sequence[Document] = ()  # applied at the start
     later: Mapping[str, Sequence[Path]] = field(default_factory=dict)  # time of day -> files applied then
+    objects_later: Mapping[str, Sequence[Document]] = field(default_factory=dict)
     steps: Sequence[Step] = ()
     duration: int | None = None  # nanoseconds
 
@@ -75,6 +76,11 @@ def _write(folder: Path, addition: Addition) -> None:
             shutil.copyfile(file, place)
             change = {"at": at, "file": str(place.relative_to(folder))}
             document.setdefault("changes", []).append(change)
+    for number, (at, objects) in enumerate(addition.objects_later.items()):
+        place = folder / f"{_LATER}-objects" / f"{number:02d}.yaml"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(all_written(objects, allow_unicode=True), "utf-8")
+        document.setdefault("changes", []).append({"at": at, "file": str(place.relative_to(folder))})
     if addition.duration is not None:
         document["duration"] = format_duration(addition.duration)
     if addition.steps:

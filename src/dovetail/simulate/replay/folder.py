@@ -13,11 +13,14 @@ from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.yaml_writing import all_written, written
 from dovetail.reading import Manifest
+from dovetail.reading.yamltext import read_documents
 from dovetail.simulate.replay.history import Past
 from dovetail.simulate.replay.snapshot import Beginning, Document, beginning
 from dovetail.simulate.scenario.history import Step, first_replicas
 from dovetail.simulate.scenario.schema import API_VERSION, KIND
 
+# NodePools and node classes as the account has them; what is played is rewritten for the simulated one.
+ORIGINALS = Path("account") / "pools.yaml"
 FILES = ("scenario.yaml", "cluster.yaml", "history.jsonl")
 _LENGTH = 2 * HOUR  # of a replay without a history
 # A longer one proves every hour what nodes must cost: every five minutes takes as long as all the rest.
@@ -51,12 +54,22 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
         (folder / FILES[0]).write_text(text, "utf-8")
         listed = all_written(found.manifests, allow_unicode=True)
         (folder / FILES[1]).write_text(listed, "utf-8")
+        (folder / ORIGINALS).parent.mkdir()
+        (folder / ORIGINALS).write_text(all_written(found.originals, allow_unicode=True), "utf-8")
         if steps:
             lines = "".join(f"{json.dumps(step.line(), separators=(',', ':'))}\n" for step in steps)
             (folder / FILES[2]).write_text(lines, "utf-8")
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=str(folder)) from None
     return found.assumed
+
+
+def originals(scenario: Path) -> list[Document]:
+    """NodePools and node classes of a kept replay as the account has them; none of any other scenario."""
+    path = (scenario.parent if scenario.name == FILES[0] else scenario) / ORIGINALS
+    if not path.is_file():
+        return []
+    return [located.value for located in read_documents(path.read_text("utf-8"), str(path))]
 
 
 def _steps(found: Beginning, past: Past) -> list[Step]:

@@ -6,8 +6,10 @@ kept: the zones of its subnets and the architectures of its images become requir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -51,20 +53,25 @@ class Rewritten:
 
 
 def rewrite(
-    objects: list[Document], written: Iterable[Mapping[str, Any]], around: Surroundings
+    objects: list[Document],
+    written: Iterable[Mapping[str, Any]],
+    around: Surroundings,
+    given: Collection[str] = (),
 ) -> dict[str, str]:
     """Rewrite the EC2NodeClasses and the NodePools among the objects in place; answers what was assumed.
 
-    `written` are the classes with their status, as the cluster has them. A NodePool whose class is of another
-    provider, or is not there, gets a class to stand in for it, which is added to the objects.
+    `written` are the classes with their status, as the cluster has them; `given` names classes that are there
+    beside the objects. A NodePool whose class is of another provider, or is not there, gets a class to stand
+    in for it, which is added to the objects.
     """
     rewritten = Rewritten()
-    _stand_ins(objects, around, rewritten)
+    _stand_ins(objects, around, rewritten, given)
     known = {each["metadata"]["name"]: each for each in written if each["kind"] == EC2NodeClass.KIND}
     for document in _of_kind(objects, EC2NodeClass.KIND):
         _class(document, around, rewritten)
         name = document["metadata"]["name"]
-        if known.get(name, {}).get("spec", {}).get("userData"):
+        mine = document["spec"].pop("userData", None)
+        if mine or known.get(name, {}).get("spec", {}).get("userData"):
             rewritten.note(
                 EC2NodeClass.KIND, name, "userData", "left out, and what it sets of the kubelet with it"
             )
@@ -75,8 +82,38 @@ def rewrite(
     return rewritten.assumed()
 
 
-def _stand_ins(objects: list[Document], around: Surroundings, rewritten: Rewritten) -> None:
-    names = {each["metadata"]["name"] for each in _of_kind(objects, EC2NodeClass.KIND)}
+def rewrite_new(
+    objects: list[Document],
+    before: Sequence[Mapping[str, Any]],
+    around: Surroundings,
+    given: Collection[str],
+) -> dict[str, str]:
+    """Rewrite objects that come later as those of `before` were, which are as the account has them.
+
+    Classes that select other images than before get another one in the simulated account too, so that nodes
+    drift as they would. `given` names the classes that the scenario has.
+    """
+    terms = {
+        each["metadata"]["name"]: copy.deepcopy(each["spec"].get("amiSelectorTerms"))
+        for each in _of_kind(objects, EC2NodeClass.KIND)
+    }
+    old = {each["metadata"]["name"]: each["spec"] for each in before if each["kind"] == EC2NodeClass.KIND}
+    assumed = rewrite(objects, before, around, given)
+    for document in _of_kind(objects, EC2NodeClass.KIND):
+        spec, name = document["spec"], document["metadata"]["name"]
+        wanted = terms.get(name)
+        if name in old and spec["amiSelectorTerms"] != wanted != old[name].get("amiSelectorTerms"):
+            spec["amiFamily"] = ami_family(msgspec.convert(document, EC2NodeClass))
+            spec["amiSelectorTerms"] = [{"id": f"ami-{sha256(repr(wanted).encode()).hexdigest()[:17]}"}]
+            shown = f"{_terms(wanted or ())} -> an image that no node has yet"
+            assumed[f"{EC2NodeClass.KIND} {name}: amiSelectorTerms"] = shown
+    return assumed
+
+
+def _stand_ins(
+    objects: list[Document], around: Surroundings, rewritten: Rewritten, given: Collection[str]
+) -> None:
+    names = {each["metadata"]["name"] for each in _of_kind(objects, EC2NodeClass.KIND)} | set(given)
     for pool in _of_kind(objects, "NodePool"):
         reference = pool["spec"]["template"]["spec"]["nodeClassRef"]
         kind, name = reference.get("kind", EC2NodeClass.KIND), reference["name"]

@@ -26,6 +26,7 @@ _KEPT = (
     *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget", "NodePool"),
     *("EC2NodeClass", "KWOKNodeClass", "ScaledObject", "ScaledJob", "ReplicationController"),
 )
+_REWRITTEN = ("NodePool", "EC2NodeClass")
 _OWN = ("ReplicaSet", "Job", "Pod")  # kept where no object of the snapshot owns them
 _STATUS = ("PersistentVolume", "PersistentVolumeClaim")
 _META = ("name", "namespace", "labels", "annotations")
@@ -47,10 +48,12 @@ _SPOT_WORDS = ("spot", "SPOT")
 class Beginning:
     """A scenario's beginning. `assumed` says what a snapshot does not hold, and what is played instead.
 
-    `version` is that of Kubernetes, "" where the snapshot does not say it.
+    `version` is that of Kubernetes, "" where the snapshot does not say it. `originals` are the NodePools and
+    node classes as the account has them, with what the classes found there.
     """
 
     manifests: list[Document] = field(default_factory=list)
+    originals: list[Document] = field(default_factory=list)
     groups: list[Document] = field(default_factory=list)
     version: str = ""
     assumed: dict[str, str] = field(default_factory=dict)
@@ -71,6 +74,9 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
         kind = document["kind"]
         if kind in _KEPT or (kind in _OWN and _stands_alone(document, uids)):
             found.manifests.append(_plain(document))
+            if kind in _REWRITTEN:
+                status = redacted(document).get("status")
+                found.originals.append(_plain(document) | ({"status": status} if status else {}))
         elif kind == "HorizontalPodAutoscaler":
             left[kind] += 1
     if left:
