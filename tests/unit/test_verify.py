@@ -19,6 +19,7 @@ from dovetail.model.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import ExistingNode, Options, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.verify import verify
+from dovetail.verify.worlds import Catalogue
 
 GI = 1024**3
 
@@ -422,3 +423,23 @@ def test_claims_with_equal_content_are_judged_as_if_alone(
     found = verify(problem, plan(*claims, existing={}, unschedulable=()))
     assert {(item.rule, item.subject) for item in found} - {("cost", "plan")} >= wrong
     assert {item.subject for item in found if item.rule in dict(wrong)} == {name for _, name in wrong}
+
+
+def test_worlds_that_plans_share_are_not_those_of_other_types_or_of_what_is_sold_out() -> None:
+    """What follows from a pool's types is kept from plan to plan."""
+
+    def sold(offering: Callable[[Offering], Offering]) -> Problem:
+        kinds = tuple(
+            replace(kind, offerings=tuple(map(offering, kind.offerings))) for kind in (SMALL, LARGE)
+        )
+        return replace(PROBLEM, pools=tuple(replace(one, instance_types=kinds) for one in PROBLEM.pools))
+
+    dearer = sold(lambda item: replace(item, price=item.price + 1))
+    gone = sold(lambda item: replace(item, available=False))
+    for problem, rules in ((PROBLEM, set()), (dearer, {"price"}), (gone, {"offerings"}), (PROBLEM, set())):
+        assert {item.rule for item in verify(problem, GOOD)} == rules
+    drawing = sold(lambda item: replace(item, draws=(("quota", 1),)))
+    for left, count in ((9, 5), (0, 0), (9, 5)):
+        catalogue = Catalogue(replace(drawing, commons={"quota": left}))
+        one = drawing.pools[0]
+        assert len(catalogue.worlds_of_type(one, one.requirements, {}, SMALL.name)) == count

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import product
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import Meta
+from dovetail.base.memo import by_identity
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import PodFacts
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering, affordable
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
@@ -111,13 +112,10 @@ class Catalogue:
         self._facts: dict[str, PodFacts] = {}
         # By the identity of spec and labels, which the problem holds: pods of one workload share them.
         self._alike: dict[tuple[int, int, str], PodFacts] = {}
-        self._types: dict[str, dict[str, InstanceType]] = {}
         self._allocatable: dict[str, dict[str, int]] = {}
         self._offers: dict[Hashable, Offer] = {}
-        self._of_type: dict[
-            tuple[str, Requirements, tuple[tuple[str, str], ...]], dict[str, list[World]]
-        ] = {}
-        self._open: dict[tuple[str, Requirements], dict[str, list[Offering]]] = {}
+        self._of_type: dict[tuple[str, Requirements, tuple[tuple[str, str], ...]], _Worlds] = {}
+        self._open: dict[tuple[str, Requirements], Mapping[str, list[Offering]]] = {}
 
     @cached_property
     def daemons(self) -> tuple[Daemon, ...]:
@@ -171,17 +169,13 @@ class Catalogue:
         asked = _without_type(requirements)
         key, commons = (pool.name, asked), self.problem.commons
         if key not in self._open:
-            self._open[key] = {
-                item.name: [
-                    offering
-                    for offering in item.offerings
-                    if offering.available
-                    and asked.overlaps(offering.requirements)
-                    and all(amount <= commons.get(name, amount) for name, amount in offering.draws)
-                ]
-                for item in pool.instance_types
-                if asked.overlaps(item.requirements)
-            }
+            found = _sold(pool.instance_types).offerings(asked)
+            if commons:
+                found = {
+                    name: [offering for offering in some if affordable(offering, commons)]
+                    for name, some in found.items()
+                }
+            self._open[key] = found
         return self._open[key]
 
     def offer(self, claim: PlannedClaim) -> Offer:
@@ -206,20 +200,17 @@ class Catalogue:
         self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str], name: str
     ) -> list[World]:
         """The offerings of one type that meet the requirements. Claims that ask for the same share them."""
-        asked = _without_type(requirements)
+        asked, commons = _without_type(requirements), self.problem.commons
         key = (pool.name, asked, tuple(sorted(stamped.items())))
-        known = self._of_type.setdefault(key, {})
-        if name not in known:
-            offered = self.offerings(pool, asked).get(name, ())
-            kind = self.types(pool).get(name)
-            known[name] = [] if kind is None else _worlds(pool, asked, stamped, kind, offered)
-        return known[name]
+        if key not in self._of_type:  # all of them are kept for as long as this plan is looked at
+            certain = tuple(sorted({**pool.labels, labels.NODEPOOL: pool.name}.items()))
+            self._of_type[key] = _sold(pool.instance_types).worlds(certain, *key[1:])
+        found = self._of_type[key].of(name)
+        return [world for world in found if affordable(world.offering, commons)] if commons else found
 
     def types(self, pool: Pool) -> Mapping[str, InstanceType]:
         """The pool's types by name."""
-        if pool.name not in self._types:
-            self._types[pool.name] = {item.name: item for item in pool.instance_types}
-        return self._types[pool.name]
+        return _sold(pool.instance_types).by_name
 
     def allocatable(self, kind: InstanceType) -> Mapping[str, int]:
         """What pods may use of the type."""
@@ -228,13 +219,62 @@ class Catalogue:
         return self._allocatable[kind.name]
 
 
+class _Sold:
+    """What a pool's provider sells, with what follows from it alone: the same for plan after plan."""
+
+    def __init__(self, kinds: tuple[InstanceType, ...]) -> None:
+        self.by_name = {kind.name: kind for kind in kinds}
+        self.offerings = lru_cache(maxsize=8)(self._offerings)
+        # 2 KiB for each offering: with all of a region's types 10 MiB for each set of requirements.
+        self.worlds = lru_cache(maxsize=2)(partial(_Worlds, self))
+
+    def _offerings(self, asked: Requirements) -> dict[str, list[Offering]]:
+        """Type -> what of it is available and meets the requirements."""
+        return {
+            kind.name: [
+                offering
+                for offering in kind.offerings
+                if offering.available and asked.overlaps(offering.requirements)
+            ]
+            for kind in self.by_name.values()
+            if asked.overlaps(kind.requirements)
+        }
+
+
+class _Worlds:
+    """The worlds of all types for one set of labels and requirements; of each once it is asked for."""
+
+    def __init__(
+        self,
+        sold: _Sold,
+        certain: tuple[tuple[str, str], ...],
+        asked: Requirements,
+        stamped: tuple[tuple[str, str], ...],
+    ) -> None:
+        self._sold, self._asked = sold, asked
+        self._certain, self._stamped = dict(certain), dict(stamped)
+        self._known: dict[str, list[World]] = {}
+
+    def of(self, name: str) -> list[World]:
+        if name not in self._known:
+            kind = self._sold.by_name.get(name)
+            offered = self._sold.offerings(self._asked).get(name, ())
+            self._known[name] = (
+                [] if kind is None else _worlds(self._certain, self._asked, self._stamped, kind, offered)
+            )
+        return self._known[name]
+
+
+_sold = by_identity(2)(_Sold)
+
+
 @lru_cache(maxsize=1_024)  # 2 KiB each, as model/requirement.py has them
 def _without_type(requirements: Requirements) -> Requirements:
     return Requirements.of(item for item in requirements if item.key != labels.INSTANCE_TYPE)
 
 
 def _worlds(
-    pool: Pool,
+    known: Mapping[str, str],
     asked: Requirements,
     stamped: Mapping[str, str],
     kind: InstanceType,
@@ -242,10 +282,9 @@ def _worlds(
 ) -> list[World]:
     """Each offering with the values that each label may have, but for the host name, which is not known."""
     certain = {
-        **pool.labels,
+        **known,
         labels.REGISTERED: "true",
         labels.INITIALIZED: "true",
-        labels.NODEPOOL: pool.name,
         labels.INSTANCE_TYPE: kind.name,
     }
     # A label that only the claim asks for is stamped with one value.
