@@ -252,14 +252,36 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
     "replicas in quotes": (changed(DEPLOYMENT, "replicas: 3", 'replicas: "3"'), "replicas"),
     "replicas of a fraction": (changed(DEPLOYMENT, "replicas: 3", "replicas: 1.5"), "replicas"),
     "negative replicas": (changed(DEPLOYMENT, "replicas: 3", "replicas: -1"), "replicas"),
-    "a billion replicas": (changed(DEPLOYMENT, "replicas: 3", "replicas: 1000000000"), "1,000,000,000 pods"),
-    "a billion replicas of a StatefulSet": (
-        changed(STATEFUL, "replicas: 3", "replicas: 1000000000"),
+    "a billion replicas, one in each zone": (
+        changed(
+            DEPLOYMENT,
+            "replicas: 3",
+            "replicas: 1000000000",
+            "spec: {containers",
+            "spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+            "[{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}}]}}, "
+            "containers",
+        ),
+        "1,000,000,000 pods",
+    ),
+    "a billion volumes of a StatefulSet": (
+        changed(
+            STATEFUL,
+            "  replicas: 3",
+            "  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], "
+            "resources: {requests: {storage: 1Gi}}}}]\n  replicas: 1000000000",
+        ),
         "1,000,000,000 pods",
     ),
     "replicas beyond 32 bits": (changed(DEPLOYMENT, "replicas: 3", f"replicas: {10**18}"), "replicas"),
-    "a billion pods of a Job": (
-        changed(JOB, "parallelism: 1", "parallelism: 1000000000"),
+    "a billion pods of a Job with a volume claim": (
+        changed(
+            JOB,
+            "parallelism: 1",
+            "parallelism: 1000000000",
+            "spec: {restartPolicy",
+            "spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}], restartPolicy",
+        ),
         "1,000,000,000 pods",
     ),
     "a thousand times 10,000 replicas": (

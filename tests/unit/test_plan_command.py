@@ -109,6 +109,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
         "existing",
         "unschedulable",
         "cost",
+        "copies",
         "realised",
         "proof",
         "elapsedSeconds",

@@ -64,6 +64,7 @@ def plan(
 
     from dovetail.cli import plan_output
     from dovetail.cli.messages import note
+    from dovetail.cli.plan_copies import copies, in_all
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks
     from dovetail.cli.searching import traced
     from dovetail.explain.pod import nearest_misses
@@ -72,20 +73,26 @@ def plan(
 
     question = question or Question()
     wanted, search = conditions(fail_on), question.search()
-    problem = question.problem()
+    problem, copied = question.with_copies()
     region = question.place
     with traced(trace) as tracing:
         answer = replace(search, tracing=tracing).answer(problem)
     plan = answer.plan
     nearest = nearest_misses(problem, plan, explaining(search.longest))
-    diversity = diversity_cost(problem, plan)
-    placed = forecast(problem, plan, nominate=nominate_pods == "true", over=explaining(search.longest))
-    tables: list[RenderableType] = [plan_output.tables(plan, nearest, diversity, placed)]
+    if copied:  # what is said of a plan as a whole would be of its smaller part
+        diversity, placed = 0, None
+    else:
+        diversity = diversity_cost(problem, plan)
+        placed = forecast(problem, plan, nominate=nominate_pods == "true", over=explaining(search.longest))
+    more = copies(problem, plan, copied, search.answer)
+    answer = in_all(answer, more)
+    plan = answer.plan
+    tables: list[RenderableType] = [plan_output.tables(plan, nearest, diversity, placed, more)]
     document = {}
     if output != "table":  # a document has a line for each node and pod
         document = {
-            **facts(problem, answer, region),
-            **plan_output.document(plan, answer.elapsed, nearest, diversity, placed),
+            **facts(problem, answer, region, more),
+            **plan_output.document(plan, answer.elapsed, nearest, diversity, placed, more),
         }
     if problem.nodes:
         from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
@@ -100,10 +107,12 @@ def plan(
         document["cluster"] = bill_document(found, moves, prices, cut_short=fresh.cut_short)
     if reproducible:
         document.pop("elapsedSeconds", None)
-    show(Group(*tables, *fact_lines(problem, answer, search, region, question.reading)), document, output)
+    show(
+        Group(*tables, *fact_lines(problem, answer, search, region, question.reading, more)), document, output
+    )
     for text in remarks(problem, plan):
         note(text)
-    broken = [(one.text, why) for one in wanted if (why := one.broken(plan))]
+    broken = [(one.text, why) for one in wanted if (why := one.broken(plan, more))]
     for text, why in broken:
         print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)
     if broken:

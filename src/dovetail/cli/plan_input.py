@@ -29,6 +29,7 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.cli.plan_copies import Copied, split, tied
 from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults
@@ -54,8 +55,13 @@ class Source:
     file: Path | None = None
 
 
-def read_problem(reading: Reading, given: str, source: Source, options: Options) -> Problem:
-    """The problem of manifests, `given` as that; raises InputError with file, line, path and remedy."""
+def read_problem(
+    reading: Reading, given: str, source: Source, options: Options, *, copying: bool
+) -> tuple[Problem, tuple[Copied, ...]]:
+    """The problem of manifests, `given` as that; raises InputError with file, line, path and remedy.
+
+    With `copying`, most pods of workloads of very many are not in it but counted beside it.
+    """
     manifests = reading.manifests
     _refuse_twins(manifests)
     pools = [item for item in manifests if isinstance(item.object, NodePool)]
@@ -67,10 +73,11 @@ def read_problem(reading: Reading, given: str, source: Source, options: Options)
         )
     _refuse_broken_pools(pools)
     types, volume_price, well_known = _types(source, manifests, pools)
-    objects = read_cluster(reading)
+    objects, copied = _read_cluster(reading, copying=copying)
     pending = tuple(pod for pod in objects.pods if not pod.spec.node_name)
     settings = replace(options, well_known=well_known)
-    return build(objects, pending, types, settings, require_ready=False, volume_price=volume_price)
+    built = build(objects, pending, types, settings, require_ready=False, volume_price=volume_price)
+    return built, copied
 
 
 def _refuse_twins(manifests: tuple[Manifest, ...]) -> None:
@@ -177,14 +184,18 @@ def _refuse_missing_class(manifest: Manifest, classes: Mapping[str, Manifest]) -
 
 def read_cluster(reading: Reading) -> ClusterObjects:
     """The objects of manifests, pods that workloads still lack included."""
+    return _read_cluster(reading, copying=False)[0]
+
+
+def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, tuple[Copied, ...]]:
     counted = _counted(reading)
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
-    missing = _missing_pods(counted, pods)
+    missing, copied = _missing_pods(counted, pods, copying=copying)
     claims = _of(given, PersistentVolumeClaim)
     have = {claim.key for claim in claims}
     wanted = (claim for item in _of(given, StatefulSet) for claim in volume_claims_of(item))
-    return ClusterObjects(
+    objects = ClusterObjects(
         pools=_of(given, NodePool),
         claims=_of(given, NodeClaim),
         nodes=_of(given, Node),
@@ -197,6 +208,7 @@ def read_cluster(reading: Reading) -> ClusterObjects:
         storage_classes=_of(given, StorageClass),
         csi_nodes=_of(given, CSINode),
     )
+    return objects, copied
 
 
 def _of(given: tuple[Object, ...], kind: type[Kind]) -> tuple[Kind, ...]:
@@ -223,8 +235,10 @@ def _own(manifests: tuple[Manifest, ...]) -> Iterator[Manifest]:
     return (item for item in manifests if not item.foreign)
 
 
-def _missing_pods(given: tuple[Manifest, ...], pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    """What the workloads still ask for beside the pods that are given."""
+def _missing_pods(
+    given: tuple[Manifest, ...], pods: tuple[Pod, ...], *, copying: bool
+) -> tuple[tuple[Pod, ...], tuple[Copied, ...]]:
+    """What the workloads still ask for beside the pods that are given, and what is only counted."""
     owned: dict[tuple[str, str], list[str]] = {}
     own = tuple(item.object for item in _own(given))
     parents = {_key(item.KIND, item): _parent(item) for item in own if isinstance(item, ReplicaSet | Job)}
@@ -234,22 +248,30 @@ def _missing_pods(given: tuple[Manifest, ...], pods: tuple[Pod, ...]) -> tuple[P
             owned.setdefault(owner, []).append(pod.metadata.name)
             owner = parents.get(owner)
     known = {_key(item.KIND, item) for item in own}
-    asking = [
-        (item, item.object)
-        for item in given
-        if isinstance(item.object, Workload) and (item.foreign or _parent(item.object) not in known)
-    ]
-    refuse_too_many((item for item, _ in asking), _MOST_PODS, "a plan")
-    names = Counter(workload.key for _, workload in asking)
+    asking = []
+    for item in given:
+        workload = item.object
+        if isinstance(workload, Workload) and (item.foreign or _parent(workload) not in known):
+            there = () if item.foreign else owned.get(_key(workload.KIND, workload), ())
+            made, times = split(workload, len(there)) if copying else (workload, 0)
+            asking.append((replace(item, object=made), made, there, times))
+    refuse_too_many((item for item, *_ in asking), _MOST_PODS, "a plan")
+    names = Counter(workload.key for _, workload, *_ in asking)
     missing: list[Pod] = []
-    for item, workload in asking:
-        there = () if item.foreign else owned.get(_key(workload.KIND, workload), ())
-        pods = pods_of(workload, there)
+    copied: list[Copied] = []
+    for item, workload, there, times in asking:
+        lacking = pods_of(workload, there)
         if names[workload.key] > 1 and not isinstance(workload, StatefulSet):
             # A Rollout and a Deployment may have one name, their pods may not.
-            pods = tuple(_renamed(pod, f"{item.written[0].lower()}-{pod.metadata.name}") for pod in pods)
-        missing.extend(pods)
-    return tuple(missing)
+            prefix = item.written[0].lower()
+            lacking = tuple(_renamed(pod, f"{prefix}-{pod.metadata.name}") for pod in lacking)
+        missing.extend(lacking)
+        if times:
+            copied.append(Copied.of(" ".join(item.written), lacking, times))
+    for one in copied:
+        if tied(missing, one) or tied(pods, one):
+            return _missing_pods(given, pods, copying=False)
+    return tuple(missing), tuple(copied)
 
 
 def _renamed(pod: Pod, name: str) -> Pod:

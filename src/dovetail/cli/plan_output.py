@@ -15,6 +15,7 @@ from rich.text import Text
 from dovetail.api.core import Pod
 from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.base.errors import InputError
+from dovetail.cli.plan_copies import Copies
 from dovetail.cli.region import Region
 from dovetail.cli.searching import Answer, Search
 from dovetail.cli.tables import add_row, new_table
@@ -36,11 +37,17 @@ Nearest = Mapping[str, Mapping[str, str]]
 
 
 def document(
-    plan: Plan, elapsed: float, nearest: Nearest, diversity: int, placed: Forecast | None
+    plan: Plan,
+    elapsed: float,
+    nearest: Nearest,
+    diversity: int,
+    placed: Forecast | None,
+    more: Sequence[Copies] = (),
 ) -> dict[str, Any]:
     """The plan for `-o json` and `-o yaml`; prices in dollars per hour, `elapsed` in seconds.
 
-    `diversity` is what keeping many types for spot costs, in nano-dollars per hour.
+    `diversity` is what keeping many types for spot costs, in nano-dollars per hour; `more` is bought besides,
+    and in the plan's cost.
     """
     return {
         "nodeClaims": [_claim(claim) for claim in plan.claims],
@@ -56,13 +63,14 @@ def document(
         ],
         "cost": {
             "hourly": _dollars(plan.cost.hourly),
-            **_parts(plan.claims),
+            **_parts(plan.claims, more),
             "expected": _dollars(plan.cost.hourly),
-            "worst": _dollars(_worst(plan)),
+            "worst": _dollars(_worst(plan, more)),
             "diversity": _dollars(diversity),
             "lowerBound": _dollars(plan.cost.lower_bound),
             "gap": round(plan.cost.gap, 6),
         },
+        "copies": [_copies(one) for one in more],
         "realised": _realised(placed),
         "proof": _proof(plan.proof),
         "elapsedSeconds": round(elapsed, 3),
@@ -114,17 +122,52 @@ def _proof(proof: Proof) -> dict[str, Any]:
     }
 
 
-def _worst(plan: Plan) -> int:
-    """Nano-dollars per hour if the cloud has only the dearest offering of what each claim lists."""
-    return sum(claim.worst for claim in plan.claims)
-
-
-def _parts(claims: tuple[PlannedClaim, ...]) -> dict[str, float]:
-    """What the cost is made of, in dollars per hour."""
+def _copies(found: Copies) -> dict[str, Any]:
+    """What is bought for pods that no list names."""
     return {
-        "instance": _dollars(sum(claim.instance_price for claim in claims)),
-        "volumes": _dollars(sum(claim.volumes for claim in claims)),
-        "surcharge": _dollars(sum(claim.surcharge for claim in claims)),
+        "workload": found.workload,
+        "pods": found.pods,
+        "unschedulable": found.left,
+        "reason": found.why,
+        "times": found.times,
+        "nodes": found.nodes,
+        "hourly": _dollars(found.hourly),
+        "lowerBound": _dollars(found.bound),
+        "nodeClaims": [
+            {**_claim(claim), "pods": len(claim.pods), "nodes": count * found.times}
+            for claim, count in _alike(found.plan.claims)
+        ],
+    }
+
+
+def _alike(claims: Sequence[PlannedClaim]) -> Iterator[tuple[PlannedClaim, int]]:
+    """Of claims that look the same the first one, and how many there are."""
+    first: dict[tuple[str, ...], PlannedClaim] = {}
+    for claim in claims:
+        first.setdefault(_row(claim), claim)
+    for row, count in Counter(map(_row, claims)).items():
+        yield first[row], count
+
+
+def _worst(plan: Plan, more: Sequence[Copies]) -> int:
+    """Nano-dollars per hour if the cloud has only the dearest offering of what each claim lists."""
+    return sum(times * claim.worst for claim, times in _bought(plan.claims, more))
+
+
+def _bought(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> Iterator[tuple[PlannedClaim, int]]:
+    """All claims, with how often each is bought."""
+    yield from ((claim, 1) for claim in claims)
+    for one in more:
+        yield from ((claim, one.times) for claim in one.plan.claims)
+
+
+def _parts(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> dict[str, float]:
+    """What the cost is made of, in dollars per hour."""
+    bought = list(_bought(claims, more))
+    return {
+        "instance": _dollars(sum(times * claim.instance_price for claim, times in bought)),
+        "volumes": _dollars(sum(times * claim.volumes for claim, times in bought)),
+        "surcharge": _dollars(sum(times * claim.surcharge for claim, times in bought)),
     }
 
 
@@ -172,30 +215,45 @@ def quantity(name: str, amount: int) -> str:
     return str(Quantity(amount * 1_000_000_000, style))
 
 
-def tables(plan: Plan, nearest: Nearest, diversity: int, placed: Forecast | None) -> RenderableType:
+def tables(
+    plan: Plan, nearest: Nearest, diversity: int, placed: Forecast | None, more: Sequence[Copies] = ()
+) -> RenderableType:
     """The plan for people."""
     parts: list[RenderableType] = []
-    if plan.claims:
-        parts.append(_purchases(plan.claims))
+    if plan.claims or any(one.nodes for one in more):
+        parts.append(_purchases([item for item in _bought(plan.claims, more) if item[1]]))
     if any(plan.existing.values()):
         parts.append(_existing(plan))
     if plan.unschedulable:
         parts.append(_left_over(plan.unschedulable, nearest))
-    sentence = _sentence(plan, diversity)
+    sentence = _sentence(plan, diversity, more)
     parts += [Text(sentence)] if sentence else []
+    parts += [Text(_of_copies(one)) for one in more]
     if plan.claims and placed is not None:
         parts.append(Text(_outlook(plan, placed)))
     return Group(*parts)
 
 
-def _purchases(claims: tuple[PlannedClaim, ...]) -> Table:
-    pools = sorted({claim.pool for claim in claims})
+def _of_copies(found: Copies) -> str:
+    """How the pods that no list names were planned."""
+    times = (
+        f"{found.times:,} times what {found.each:,} of them need" if found.nodes else "nothing more is bought"
+    )
+    left = f"; {found.left:,} have no place: {found.why}" if found.left else ""
+    return f"{found.pods:,} pods of {found.workload} were counted, not planned one by one: {times}{left}."
+
+
+def _purchases(bought: Sequence[tuple[PlannedClaim, int]]) -> Table:
+    pools = sorted({claim.pool for claim, _ in bought})
     title = f"Nodes to buy from NodePool {pools[0]}" if len(pools) == 1 else "Nodes to buy"
     table = new_table(title, *(["NodePool"] if len(pools) > 1 else []), "Instance type", "Zone", "Capacity")
     for heading in ("$/h", "CPU", "Memory", "Pods", "Nodes"):
         table.add_column(heading, justify="right", no_wrap=True)
     # Copies are one row; the order is that of their first names.
-    for row, count in Counter(_row(claim) for claim in claims).items():
+    counts: Counter[tuple[str, ...]] = Counter()
+    for claim, times in bought:
+        counts[_row(claim)] += times
+    for row, count in counts.items():
         add_row(table, *(row if len(pools) > 1 else row[1:]), str(count))
     return table
 
@@ -247,21 +305,24 @@ def _some(pods: tuple[str, ...]) -> str:
     return f"{shown} and {len(pods) - _SHOWN_PODS} more" if len(pods) > _SHOWN_PODS else shown
 
 
-def _sentence(plan: Plan, diversity: int) -> str:
+def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
     """What it costs, and how good that is; empty where there was no pod to plan for."""
     untried, missed = plan.untried, plan.refused
-    left = len(missed)
+    left = len(missed) + sum(one.left for one in more)
     placed = sum(len(pods) for pods in plan.existing.values())
-    end = f" {left} pod{'s' if left != 1 else ''} left over" if left else ""
-    if left:
+    end = f" {left:,} pod{'s' if left != 1 else ''} left over" if left else ""
+    if left and not missed:
+        end += "."
+    elif left:
         end += f"; `dovetail explain pod {missed[0]}` says what would help."
     if untried:
         end += f" The search did not come to {len(untried):,} pod{'s' if len(untried) != 1 else ''}."
     if not plan.claims:
         fit = f": {placed:,} {'pods fit' if placed != 1 else 'pod fits'} on existing nodes"
         return f"Nothing to buy{fit if placed else ''}.{end}" if plan.unschedulable or placed else ""
-    count, cost = len(plan.claims), plan.cost
-    start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h{_shown_parts(plan)}"
+    count, cost = len(plan.claims) + sum(one.nodes for one in more), plan.cost
+    parts = _shown_parts(plan, more)
+    start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h{parts}"
     bound = (
         f"no plan for the same pods costs less than ${_dollars(cost.lower_bound):.4f}/h (gap {cost.gap:.1%})."
     )
@@ -269,16 +330,16 @@ def _sentence(plan: Plan, diversity: int) -> str:
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
         note += (
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
-            f"at worst ${_dollars(_worst(plan)):.4f}/h in all."
+            f"at worst ${_dollars(_worst(plan, more)):.4f}/h in all."
         )
     if _dollars(diversity) >= 0.00005:  # what would be shown as $0.0000 is not worth a sentence
         note += f" Keeping many types for spot costs about ${_dollars(diversity):.4f}/h of it."
     return f"{start}; {bound}{note}{end}"
 
 
-def _shown_parts(plan: Plan) -> str:
+def _shown_parts(plan: Plan, more: Sequence[Copies]) -> str:
     """What it is made of, such as "(instance $1.2000, volumes $0.0500)"; empty if of instances only."""
-    shown = [f"{part} ${amount:.4f}" for part, amount in _parts(plan.claims).items() if amount]
+    shown = [f"{part} ${amount:.4f}" for part, amount in _parts(plan.claims, more).items() if amount]
     return f" ({', '.join(shown)})" if len(shown) > 1 else ""
 
 
@@ -315,10 +376,10 @@ class Condition:
     what: str
     limit: float = 0.0
 
-    def broken(self, plan: Plan) -> str:
+    def broken(self, plan: Plan, more: Sequence[Copies] = ()) -> str:
         """Why the plan fails, in one line; "" if it does not."""
         if self.what == "unschedulable":
-            count = len(plan.unschedulable)
+            count = len(plan.unschedulable) + sum(one.left for one in more)
             some = f" ({len(plan.untried)} of them not looked at in the time)" if plan.untried else ""
             return f"{count} pod{'' if count == 1 else 's'} left over{some}" if count else ""
         if self.what == "cost":
@@ -346,10 +407,12 @@ _SHOWN = 3  # workloads without pods
 SCHEMA = 1  # raised when a key goes or changes its meaning, not when one is added
 
 
-def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, Any]:
+def facts(
+    problem: Problem, answer: Answer, region: Region | None, more: Sequence[Copies] = ()
+) -> dict[str, Any]:
     """For programs; `region` None with a user's own types."""
     plan = answer.plan
-    bought = sum(len(claim.pods) for claim in plan.claims)
+    bought = sum(len(claim.pods) for claim in plan.claims) + sum(one.placed for one in more)
     filled = sum(map(len, plan.existing.values()))
     return {
         "schemaVersion": SCHEMA,
@@ -357,10 +420,10 @@ def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, 
         "regionFrom": region.origin if region else None,
         "prices": provenance(region.name).document() if region else None,
         "pods": {
-            "pending": len(problem.pods),
+            "pending": len(problem.pods) + sum(one.pods for one in more),
             "onNewNodes": bought,
             "onExistingNodes": filled,
-            "unschedulable": len(plan.unschedulable),
+            "unschedulable": len(plan.unschedulable) + sum(one.left for one in more),
             "notLookedAt": len(plan.untried),
         },
         "monthly": round(plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS, 2),
@@ -370,15 +433,20 @@ def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, 
 
 
 def fact_lines(
-    problem: Problem, answer: Answer, search: Search, region: Region | None, reading: Reading
+    problem: Problem,
+    answer: Answer,
+    search: Search,
+    region: Region | None,
+    reading: Reading,
+    more: Sequence[Copies] = (),
 ) -> Iterator[RenderableType]:
     """For people."""
-    plan, pending = answer.plan, len(problem.pods)
+    plan, pending = answer.plan, len(problem.pods) + sum(one.pods for one in more)
     if not pending:
         yield Text(f"Nothing to buy: 0 pods {_why_none(reading)}.")
     if plan.claims:
         month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
-        placed = pending - len(plan.unschedulable)
+        placed = pending - len(plan.unschedulable) - sum(one.left for one in more)
         yield Text(f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place.")
     if plan.untried:
         looked = pending - len(plan.untried)
@@ -387,8 +455,8 @@ def fact_lines(
             f"{search.further} looks further."
         )
     elif answer.cut_short:
-        more = f" and save up to ${answer.hope / NANO_DOLLARS:,.4f}/h" if answer.hope else ""
-        yield Text(f"The search was cut short: more time ({search.further}) may find a cheaper plan{more}.")
+        hope = f" and save up to ${answer.hope / NANO_DOLLARS:,.4f}/h" if answer.hope else ""
+        yield Text(f"The search was cut short: more time ({search.further}) may find a cheaper plan{hope}.")
     if region is not None:
         origin = "" if region.origin == "--region" else f" (region from {region.origin})"
         yield Text(f"{provenance(region.name).sentence().removesuffix('.')}{origin}.")

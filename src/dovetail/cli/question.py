@@ -22,6 +22,7 @@ from dovetail.units.duration import parse_duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from dovetail.cli.plan_copies import Copied
     from dovetail.cli.plan_input import Source
     from dovetail.cli.region import Region
     from dovetail.cli.searching import Search
@@ -107,6 +108,13 @@ class Question:
 
     def problem(self) -> Problem:
         """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
+        return self._asked(copying=False)[0]
+
+    def with_copies(self) -> tuple[Problem, tuple[Copied, ...]]:
+        """The same, but of workloads of very many pods most are counted beside it."""
+        return self._asked(copying=True)
+
+    def _asked(self, *, copying: bool) -> tuple[Problem, tuple[Copied, ...]]:
         from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
         from dovetail.cli.plan_input import read_problem
         from dovetail.cli.prices import use_prices, warn_of_other_terms, warn_of_unpriced
@@ -127,12 +135,13 @@ class Question:
             raise InputError(
                 "prices are of a region's types, and --instance-types has its own", source="--prices"
             )
-        problem = read_problem(self.reading, ", ".join(self.filename) or "the cluster", source, options)
+        given = ", ".join(self.filename) or "the cluster"
+        problem, copied = read_problem(self.reading, given, source, options, copying=copying)
         if source.region:
             warn_of_unpriced(problem.pools, source.region)
             objects = (item.object for item in self.reading.manifests)
             warn_of_other_terms(problem.pools, (one for one in objects if isinstance(one, EC2NodeClass)))
-        return problem
+        return problem, copied
 
     def search(self) -> Search:
         """How long to look for a plan. Raises InputError."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar
@@ -475,6 +476,15 @@ def spread_counts(facts: PodFacts, view: ClusterView) -> tuple[SpreadCount, ...]
     return tuple(found)
 
 
+def counts_in_spread(rule: SpreadRule, facts: PodFacts, node: NodeView, other: PodFacts) -> bool:
+    """True iff `other`, on that node, is counted by the rule, which is one of those of `facts`."""
+    return (
+        all(item.key in node.labels for item in facts.spread)
+        and rule.counts(other.namespace, other.labels)
+        and _included(rule, facts, node)
+    )
+
+
 def spread_counts_with(
     counts: tuple[SpreadCount, ...], facts: PodFacts, node: NodeView, more: Sequence[PodFacts]
 ) -> tuple[SpreadCount, ...]:
@@ -523,9 +533,9 @@ Domain = tuple[str, str]  # a label and one of its values
 class Neighbours:
     """Domains by what the pods in them mean for one pod that is to be placed."""
 
-    friends: frozenset[Domain]  # hold a pod that all of its affinity terms mean
-    foes: frozenset[Domain]  # hold a pod that one of its anti-affinity terms means
-    closed: frozenset[Domain]  # hold a pod whose anti-affinity means this pod
+    friends: AbstractSet[Domain]  # hold a pod that all of its affinity terms mean
+    foes: AbstractSet[Domain]  # hold a pod that one of its anti-affinity terms means
+    closed: AbstractSet[Domain]  # hold a pod whose anti-affinity means this pod
     first: bool  # no pod is there to be near, and the pod itself would do
 
 
@@ -564,22 +574,35 @@ def neighbours_with(
     if not (rules.affinity or rules.anti_affinity or known.closed):
         return known
     for one in more:
-        if rules.affinity and _meant_by_all(rules.affinity, namespaces, one.namespace, one.labels, False):
-            friends |= {rule.key for rule in rules.affinity}
-        foes |= {
-            rule.key for rule in rules.anti_affinity if rule.matches(one.namespace, one.labels, namespaces)
-        }
-        closed |= {
-            rule.key
-            for rule in one.affinity.anti_affinity
-            if rule.matches(facts.namespace, facts.labels, namespaces)
-        }
+        near, far, shut = keys_beside(facts, one, namespaces)
+        friends |= near
+        foes |= far
+        closed |= shut
 
     def here(keys: set[str]) -> frozenset[Domain]:
         return frozenset((key, node.labels[key]) for key in keys if key in node.labels)
 
-    near = known.friends | here(friends)
-    return Neighbours(near, known.foes | here(foes), known.closed | here(closed), known.first and not near)
+    there = known.friends | here(friends)
+    return Neighbours(there, known.foes | here(foes), known.closed | here(closed), known.first and not there)
+
+
+def keys_beside(
+    facts: PodFacts, other: PodFacts, namespaces: NamespaceLabels
+) -> tuple[set[str], set[str], set[str]]:
+    """Labels whose values another pod makes domains of friends, of foes, and closed ones (see Neighbours)."""
+    rules = facts.affinity
+    near: set[str] = set()
+    if rules.affinity and _meant_by_all(rules.affinity, namespaces, other.namespace, other.labels, False):
+        near = {rule.key for rule in rules.affinity}
+    far = {
+        rule.key for rule in rules.anti_affinity if rule.matches(other.namespace, other.labels, namespaces)
+    }
+    closed = {
+        rule.key
+        for rule in other.affinity.anti_affinity
+        if rule.matches(facts.namespace, facts.labels, namespaces)
+    }
+    return near, far, closed
 
 
 def inter_pod(facts: PodFacts, known: Neighbours, node: NodeView) -> Reasons:

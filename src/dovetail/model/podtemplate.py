@@ -25,9 +25,9 @@ def pods_of(workload: Workload, existing: Collection[str] = ()) -> tuple[Pod, ..
         if workload.spec.suspend:
             return ()
         spec = workload.spec.job_template.spec
-        return _pods(workload, spec.template, range(len(existing), _at_once(spec, 0)), _job_labels(workload))
+        return _pods(workload, spec.template, range(len(existing), at_once(spec, 0)), _job_labels(workload))
     if isinstance(workload, Job):
-        wanted = _at_once(workload.spec, workload.status.succeeded)
+        wanted = at_once(workload.spec, workload.status.succeeded)
         return _pods(workload, workload.spec.template, range(len(existing), wanted), _job_labels(workload))
     if isinstance(workload, StatefulSet):
         pods = (_ordinal(workload, index) for index in range(workload.spec.replicas))
@@ -41,6 +41,8 @@ def pods_of(workload: Workload, existing: Collection[str] = ()) -> tuple[Pod, ..
 
 def volume_claims_of(workload: StatefulSet) -> tuple[PersistentVolumeClaim, ...]:
     """The volume claims of all its pods, one per claim template and pod."""
+    if not workload.spec.volume_claim_templates:
+        return ()  # however many replicas it has
     return tuple(
         PersistentVolumeClaim(
             metadata=Meta(
@@ -61,7 +63,8 @@ def template_hash(template: PodTemplateSpec) -> str:
     return hashlib.blake2b(text, digest_size=5).hexdigest()
 
 
-def _at_once(spec: JobSpec, succeeded: int) -> int:
+def at_once(spec: JobSpec, succeeded: int) -> int:
+    """How many pods of a job run at once."""
     if spec.completions is None:
         return spec.parallelism
     return min(spec.parallelism, max(0, spec.completions - succeeded))

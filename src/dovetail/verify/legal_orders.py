@@ -6,7 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from dovetail.model.filters import ClusterView, Placement, PodFacts
+from dovetail.model.affinity import NamespaceLabels
+from dovetail.model.filters import (
+    ClusterView,
+    Domain,
+    Neighbours,
+    NodeView,
+    PodFacts,
+    Reasons,
+    SpreadCount,
+    counts_in_spread,
+    inter_pod,
+    keys_beside,
+    neighbours,
+    spread,
+    spread_counts,
+)
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.spread import SpreadRule
 
@@ -19,7 +34,7 @@ class Step:
     node: str
 
     @property
-    def group(self) -> Hashable:
+    def group(self) -> tuple[Hashable, ...]:
         """Equal for steps that every rule between pods judges alike."""
         labels = tuple(sorted(self.facts.labels.items()))
         facts = self.facts
@@ -31,6 +46,80 @@ Stuck = list[tuple[Step, str]]  # steps that found no turn, with what stops them
 # A spread rule and one of its domains -> how much the pods that obey the rule there are to be spared.
 Weights = dict[tuple[SpreadRule, str], int]
 _HEAVIER = 4
+
+
+def in_turns(view: ClusterView, order: Iterable[Step]) -> list[Step]:
+    """The same steps, those who obey spreads in turns: one of each domain, then a second of each."""
+    turns: Counter[Hashable] = Counter()
+    ranked: list[tuple[int, Step]] = []
+    for step in order:
+        rules, labels = step.facts.spread, view.nodes[step.node].labels
+        domain = rules, tuple(labels.get(rule.key) for rule in rules if rule.key != HOSTNAME)
+        turns[domain] += bool(rules)
+        ranked.append((turns[domain], step))
+    return [step for _, step in sorted(ranked, key=lambda pair: pair[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What surrounds pods of one kind, kept up to date while others take their places."""
+
+    facts: PodFacts  # of one of them
+    spread: tuple[SpreadCount, ...]
+    friends: set[Domain]
+    foes: set[Domain]
+    closed: set[Domain]
+    alone: bool  # it would do as its own friend
+
+    @staticmethod
+    def of(facts: PodFacts, view: ClusterView) -> _Around:
+        found = neighbours(facts, view)
+        rules = facts.affinity.affinity
+        alone = all(rule.matches(facts.namespace, facts.labels, view.namespaces) for rule in rules)
+        counts = spread_counts(facts, view)
+        return _Around(facts, counts, set(found.friends), set(found.foes), set(found.closed), alone)
+
+    def refuses(self, node: NodeView) -> Reasons:
+        """Why one more of them may not be on the node."""
+        refused = spread(self.spread, node)
+        if refused:
+            return refused
+        first = self.alone and not self.friends
+        return inter_pod(self.facts, Neighbours(self.friends, self.foes, self.closed, first), node)
+
+    def joined(self, other: PodFacts, node: NodeView, namespaces: NamespaceLabels) -> None:
+        """Another pod is on the node from now on."""
+        for item in self.spread:
+            if counts_in_spread(item.rule, self.facts, node, other):
+                domain = node.labels[item.rule.key]
+                item.counts[domain] = item.counts.get(domain, 0) + 1
+        keys = keys_beside(self.facts, other, namespaces)
+        for domains, made in zip((self.friends, self.foes, self.closed), keys, strict=True):
+            domains.update((key, node.labels[key]) for key in made if key in node.labels)
+
+
+class _Turns:
+    """Whether a step may have its turn now."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._kinds: dict[Hashable, _Around] = {}
+
+    def refuses(self, step: Step) -> Reasons:
+        """Why it may not."""
+        facts = step.facts
+        key = step.group[1:]
+        around = self._kinds.get(key)
+        if around is None:
+            around = self._kinds[key] = _Around.of(facts, self._view)
+        return around.refuses(self._view.nodes[step.node])
+
+    def take(self, step: Step) -> None:
+        """It has had its turn."""
+        self._view.add_pod(step.facts.pod, step.node)
+        node = self._view.nodes[step.node]
+        for around in self._kinds.values():
+            around.joined(step.facts, node, self._view.namespaces)
 
 
 def eager(view: ClusterView, order: Iterable[Step]) -> Stuck:
@@ -58,7 +147,7 @@ def _rounds(
     view: ClusterView, left: list[Step], harm: Callable[[Step], int], placed: Callable[[Step], None]
 ) -> Stuck:
     """Rounds over the steps, those first that do no harm; what is left when a round places nothing."""
-    allowed = 0
+    allowed, turns = 0, _Turns(view)
     while left:
         refused: dict[Hashable, str] = {}
         later: list[Step] = []
@@ -71,11 +160,11 @@ def _rounds(
             if cost > allowed:
                 harms.append(cost)
                 continue
-            reasons = Placement(step.facts.pod, view).together(view.nodes[step.node])
+            reasons = turns.refuses(step)
             if reasons:
                 refused[step.group] = reasons[0].text
                 continue
-            view.add_pod(step.facts.pod, step.node)
+            turns.take(step)
             placed(step)
             later.pop()
             allowed = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from dovetail.model import labels
 from dovetail.model.filters import PodFacts
@@ -23,23 +23,40 @@ def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """
     known = catalogue.problem.commons
     free = [pool for pool in catalogue.problem.pools if _unbounded(pool) and not _drawing(pool, known)]
+    possible = _Possible(catalogue)
     for item in plan.unschedulable:
         for pool in () if item.untried else free:
-            name = _possible_alone(catalogue, item.pod, pool)
+            name = possible.alone(item.pod, pool)
             if name:
                 yield Violation("left over", item.pod, f"would run alone on {name} of pool {pool.name}")
                 break
     for claim in plan.claims:
         weight = catalogue.pools[claim.pool].weight
         better = [pool for pool in free if pool.weight > weight]
-        found = [_first(catalogue, pod, better) for pod in claim.pods]
+        found = [possible.first(pod, better) for pod in claim.pods]
         if found and all(found):
             message = f"is of pool {claim.pool}, all its pods could run on {', '.join(sorted(set(found)))}"
             yield Violation("weight", claim.name, message)
 
 
-def _first(catalogue: Catalogue, pod: str, pools: list[Pool]) -> str:
-    return next((pool.name for pool in pools if _possible_alone(catalogue, pod, pool)), "")
+class _Possible:
+    """Where pods may run alone; pods that share their spec and their labels have one answer."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._known: dict[Hashable, str] = {}
+
+    def alone(self, pod: str, pool: Pool) -> str:
+        """A type of the pool that holds the pod and its daemons, whatever zone it gets; "" for none."""
+        facts = self._catalogue.facts(pod)
+        key = id(facts.pod.spec), facts.namespace, tuple(sorted(facts.labels.items())), pool.name
+        if key not in self._known:
+            self._known[key] = _possible_alone(self._catalogue, facts, pool)
+        return self._known[key]
+
+    def first(self, pod: str, pools: list[Pool]) -> str:
+        """The first pool where the pod may; "" for none."""
+        return next((pool.name for pool in pools if self.alone(pod, pool)), "")
 
 
 def _unbounded(pool: Pool) -> bool:
@@ -65,9 +82,7 @@ def _plain(facts: PodFacts) -> bool:
     return not (soft or spec.topology_spread_constraints or spec.volumes or facts.ports or spec.node_name)
 
 
-def _possible_alone(catalogue: Catalogue, key: str, pool: Pool) -> str:
-    """A type of the pool that holds the pod and its daemons, whatever zone it gets; '' if there is none."""
-    facts = catalogue.facts(key)
+def _possible_alone(catalogue: Catalogue, facts: PodFacts, pool: Pool) -> str:
     if not _plain(facts) or catalogue.repelled(facts) or left_out(facts.pod, catalogue.problem.volumes):
         return ""
     if untolerated(pool.taints, facts.pod.spec.tolerations):

@@ -9,7 +9,7 @@ from dovetail.model.filters import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.verify.existing import cluster_view
-from dovetail.verify.legal_orders import Step, Stuck, Weights, considerate, eager
+from dovetail.verify.legal_orders import Step, Stuck, Weights, considerate, eager, in_turns
 from dovetail.verify.violation import Violation
 from dovetail.verify.worlds import Catalogue
 
@@ -133,8 +133,9 @@ def _search(catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Unde
     ruled_first = sorted(steps, key=lambda step: (not _constrained(step.facts), step.facts.pod.key))
     ruled_last = sorted(steps, key=lambda step: (_constrained(step.facts), step.facts.pod.key))
     weights: Weights = {}
-    best: Stuck | None = None
-    for attempt in range(_ATTEMPTS):
+    view = _nodes(catalogue, plan, undecided, spread_keys)
+    best = stuck = eager(view, in_turns(view, ruled_first))
+    for attempt in range(_ATTEMPTS if stuck else 0):
         view = _nodes(catalogue, plan, undecided, spread_keys)
         if attempt in (0, 1):
             stuck = eager(view, (ruled_first, ruled_last)[attempt])
@@ -145,9 +146,9 @@ def _search(catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Unde
             stuck = considerate(view, ruled_first, weights)
         if not stuck:
             return []
-        if best is None or len(stuck) < len(best):
+        if len(stuck) < len(best):
             best = stuck
-    return best or []
+    return best
 
 
 def _nodes(
