@@ -301,3 +301,41 @@ spec:
     for flag, value in (("--spot-diversity", "0"), ("--spot-tolerance", "-1")):
         assert run([*arguments, flag, value]) == 2
         assert flag in capsys.readouterr().err
+
+
+def test_at_worst_counts_what_a_launch_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 70 types and a bare-metal one that would do, a launch names the 60 cheapest."""
+    at = {"topology.kubernetes.io/zone": "zone-a", "karpenter.sh/capacity-type": "on-demand"}
+    kinds = []
+    for number in range(71):
+        name = f"t{number}.large" if number else "t0.metal"
+        names = {
+            **at,
+            "node.kubernetes.io/instance-type": name,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+        }
+        kinds.append(
+            {
+                "name": name,
+                "requirements": [
+                    {"key": key, "operator": "In", "values": [one]} for key, one in names.items()
+                ],
+                "offerings": [{"price": 0.2 + number / 1000, "available": True, "requirements": at}],
+                "capacity": {"cpu": "4", "memory": "16Gi", "pods": "50"},
+                "overhead": {},
+            }
+        )
+    types, manifests = tmp_path / "types.json", tmp_path / "pod.yaml"
+    types.write_text(json.dumps(kinds))
+    manifests.write_text(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: default}\nspec:\n  template:\n"
+        "    spec:\n      requirements: []\n"
+        "      nodeClassRef: {group: example.com, kind: Class, name: any}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}\n"
+    )
+    assert run(["plan", "-f", str(manifests), "--instance-types", str(types), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["nodeClaims"][0]["instanceTypes"]) == 71
+    assert found["cost"]["worst"] == pytest.approx(0.26)  # t60.large

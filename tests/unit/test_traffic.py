@@ -93,6 +93,11 @@ def test_share(load_: float, ready: int, expected: Share) -> None:
     [
         ({"deployment": "web"}, "traffic[0].deployment", "not of the form namespace/name"),
         ({"base": -1.0}, "traffic[0].base", "at least 0"),
+        ({"base": 1e30}, "traffic[0].base", "1e\\+30 requests per second; a service gets 1,000,000,000"),
+        ({"base": float("nan")}, "traffic[0].base", "nan requests per second"),
+        ({"base": float("inf")}, "traffic[0].base", "inf requests per second"),
+        ({"peaks": (Peak(from_="21:00", until="22:00", add=1e30),)}, "traffic[0].peaks[0].add", "at most"),
+        ({"bursts": (Burst(at="21:00", lasts="5m", add=1e30),)}, "traffic[0].bursts[0].add", "at most"),
         ({"noise": 2.0}, "traffic[0].base", "between 0 and 1"),
         ({"cost_per_request": "cheap"}, "traffic[0].costPerRequest", "not a quantity"),
         ({"cost_per_request": "0"}, "traffic[0].costPerRequest", "not more than 0"),

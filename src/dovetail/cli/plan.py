@@ -65,6 +65,7 @@ def plan(
     from dovetail.cli import plan_output
     from dovetail.cli.messages import note
     from dovetail.cli.plan_copies import copies, in_all
+    from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks
     from dovetail.cli.searching import traced
     from dovetail.explain.pod import nearest_misses
@@ -86,7 +87,8 @@ def plan(
         placed = forecast(problem, plan, nominate=nominate_pods == "true", over=explaining(search.longest))
     more = copies(problem, plan, copied, search.answer)
     answer = in_all(answer, more)
-    plan = answer.plan
+    plan = as_launched(problem, answer.plan)
+    more = tuple(replace(one, plan=as_launched(problem, one.plan)) for one in more)
     tables: list[RenderableType] = [plan_output.tables(plan, nearest, diversity, placed, more)]
     document = {}
     if output != "table":  # a document has a line for each node and pod

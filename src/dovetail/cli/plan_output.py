@@ -20,6 +20,7 @@ from dovetail.cli.region import Region
 from dovetail.cli.searching import Answer, Search
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud.catalog.provenance import provenance
+from dovetail.cloud.choice import MOST_TYPES
 from dovetail.explain.short_memory import short_of_memory
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
@@ -150,7 +151,7 @@ def _alike(claims: Sequence[PlannedClaim]) -> Iterator[tuple[PlannedClaim, int]]
 
 
 def _worst(plan: Plan, more: Sequence[Copies]) -> int:
-    """Nano-dollars per hour if the cloud has only the dearest offering of what each claim lists."""
+    """Nano-dollars per hour if the cloud has only the dearest offering of what each launch hands over."""
     return sum(times * claim.worst for claim, times in _bought(plan.claims, more))
 
 
@@ -328,9 +329,10 @@ def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
     )
     note = " Prices marked ~ are estimates." if any(claim.price_estimated for claim in plan.claims) else ""
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
+        worst = f"at worst ${_dollars(_worst(plan, more)):.4f}/h in all."
         note += (
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
-            f"at worst ${_dollars(_worst(plan, more)):.4f}/h in all."
+            f"of the {MOST_TYPES} cheapest, which a launch names, {worst}"
         )
     if _dollars(diversity) >= 0.00005:  # what would be shown as $0.0000 is not worth a sentence
         note += f" Keeping many types for spot costs about ${_dollars(diversity):.4f}/h of it."

@@ -24,6 +24,7 @@ from dovetail.units.duration import parse_duration
 from dovetail.units.quantity import parse_quantity
 
 DAY = 86_400  # seconds
+_MOST_LOAD = 1_000_000_000  # requests per second
 _NOISE_STEP = 30  # seconds
 
 
@@ -103,6 +104,13 @@ def curve(traffic: ServiceTraffic, zone: str, *, path: str = "traffic", source: 
 
     if traffic.deployment.count("/") != 1:
         raise complain("deployment", ValueError(f"{traffic.deployment!r} is not of the form namespace/name"))
+    loads = [("base", traffic.base)]
+    loads += [(f"peaks[{i}].add", peak.add) for i, peak in enumerate(traffic.peaks)]
+    loads += [(f"bursts[{i}].add", burst.add) for i, burst in enumerate(traffic.bursts)]
+    for field, amount in loads:
+        if not -_MOST_LOAD <= amount <= _MOST_LOAD:
+            text = f"{amount:g} requests per second; a service gets {_MOST_LOAD:,} at most"
+            raise complain(field, ValueError(text))
     if traffic.base < 0 or not 0 <= traffic.noise <= 1:
         raise complain("base", ValueError("base must be at least 0, and noise between 0 and 1"))
     try:
