@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dovetail.api.core import PersistentVolume
+from dovetail.api.meta import Meta
 from dovetail.base.clock import HOUR
 from dovetail.base.errors import InputError
 from dovetail.cli.main import BAD_INPUT, OK, run
 from dovetail.cost.aggregate import Options, add_idle, aggregate, shares_of
 from dovetail.cost.allocation import IDLE
 from dovetail.cost.api import answer
-from dovetail.cost.facts import Facts, read_facts
+from dovetail.cost.facts import Facts, VolumeRun, read_facts
 from dovetail.cost.idle import causes
 from dovetail.cost.ledger import allocations, stepped
 from dovetail.cost.store import Store, StoreFile, write_facts
 from dovetail.cost.window import Window
 from dovetail.runtime.operator import CostBook, Ports
+from dovetail.runtime.volume_costs import VolumeRecord
 from dovetail.simulate import cluster
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario.scenario import load
@@ -310,3 +314,87 @@ def test_what_the_api_refuses(
 
 def test_other_paths_are_not_answered(played: tuple[Result, Path]) -> None:
     assert answer("/metrics", {}, StoreFile(played[1]), 0) is None
+
+
+_DISKS = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: ebs.csi.aws.com
+parameters: {type: gp3, iops: "4000"}
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: queue}
+spec:
+  replicas: 2
+  serviceName: queue
+  selector: {matchLabels: {app: queue}}
+  template:
+    metadata: {labels: {app: queue}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: queue, image: queue, resources: {requests: {cpu: 500m, memory: 1Gi}}}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 100Gi}}}
+"""
+
+
+def test_persistent_volumes_are_in_the_controllers_record(tmp_path: Path) -> None:
+    """Pods bear what they mount; what none mounts is borne by its namespace; parts are the bill."""
+    folder, path = tmp_path / "disks", tmp_path / "kept.db"
+    fewer = _DISKS.partition("---\n")[2].replace("replicas: 2", "replicas: 1")
+    shutil.copytree(_BURST, folder)
+    (folder / "02-workloads.yaml").write_text(_DISKS, "utf-8")
+    (folder / "changes" / "batch.yaml").write_text(fewer, "utf-8")
+    scenario = (folder / "scenario.yaml").read_text("utf-8")
+    (folder / "scenario.yaml").write_text(scenario.replace("10:00:45", "10:01:30"), "utf-8")
+    with pytest.MonkeyPatch.context() as patch, Store.open(path, write=True) as store:
+        book = CostBook(store, 90 * _DAY, lambda _: 0)
+        patch.setattr(cluster, "Ports", partial(Ports, costs=book))
+        result = simulate(load(folder))
+    kept = StoreFile(path).read(result.start, result.end)
+    # 100 GiB of gp3 at $0.08, and 1,000 IOPS above those that are free at $0.005, a month of 730 h
+    assert [(one.claim, one.size, one.price) for one in kept.volumes] == [
+        (f"default/data-queue-{number}", 100 << 30, round((8 + 5) * 1e9 / 730)) for number in (0, 1)
+    ]
+    window = Window(result.start, result.end)
+    (groups,) = shares_of([allocations(kept, window)], Options(("namespace", "pod"), include_idle=True))
+    assert groups.total == kept.bill(window.start, window.end)
+    found, _ = allocations(kept, window)
+    borne = {one.properties.pod: sum(part.cost for part in one.volumes.values()) for one in found}
+    assert 0 < borne["queue-1"] < borne["queue-0"]
+    assert borne["__unmounted__"] > 0
+    assets = answer("/assets", {"window": "1h"}, StoreFile(path), result.end)
+    assert assets is not None
+    disks = [one for one in json.loads(assets.body)["data"].values() if one["type"] == "Disk"]
+    assert sum(one.get("bytes") == 100 << 30 for one in disks) == 2
+
+
+def test_volumes_that_went_while_the_controller_was_away_have_ended(tmp_path: Path) -> None:
+    """And so have mounts of pods that are no more; others go on."""
+    mounts = [("shop/stays", 5, None), ("shop/gone", 5, None)]
+    known = Facts("c", 0, 100)
+    known.volumes = [
+        VolumeRun("here", 0, 10**9, 1, claim="shop/data", mounts=mounts),
+        VolumeRun("gone", 0, 10**9, 1, claim="shop/old"),
+    ]
+    path = tmp_path / "kept.db"
+    write_facts(known, path)
+    with Store.open(path, write=True) as store:
+        facts = store.resume()
+        record = VolumeRecord(lambda _: None, facts.volumes, facts.end)
+        volume = PersistentVolume(metadata=Meta(name="here"))
+        record.changed(volume, 200)
+        record.begin({"shop/stays"})
+        record.ended("other", 300)
+        facts.end = 300
+        store.write(facts)
+        record.forget_ended(0)
+    here, gone = sorted(StoreFile(path).read(0, 300).volumes, key=lambda one: one.name, reverse=True)
+    assert (here.end, gone.end) == (None, 100)
+    assert here.mounts == [("shop/stays", 5, None), ("shop/gone", 5, 100)]
+    assert [one.name for one in facts.volumes] == ["here"]

@@ -56,3 +56,8 @@ def test_picture_of_the_report(tmp_path: Path) -> None:
         page.goto(file.as_uri())
         page.wait_for_selector("body[data-rendered]")
         page.screenshot(path=IMAGES / "report.png")
+        page = browser.new_page(viewport={"width": 1180, "height": 1100}, color_scheme="dark")
+        page.goto(file.as_uri())
+        page.wait_for_selector("body[data-rendered]")
+        page.locator("#pods").scroll_into_view_if_needed()
+        page.screenshot(path=IMAGES / "report-dark.png")

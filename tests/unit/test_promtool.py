@@ -179,19 +179,77 @@ def test_dashboards_are_as_their_script_makes_them(made: make_dashboards.Dashboa
         ("dovetail_guarded_instances", "1x20", "DovetailInstancesGuarded"),
         ("dovetail_guarded_nodeclaims", "1x20", "DovetailNodeClaimsGuarded"),
         ("karpenter_voluntary_disruption_queue_failures_total", "0+1x20", "DovetailDisruptionUndone"),
+        ('dovetail_unreadable_objects{kind="Pod"}', "2x20", "DovetailUnreadableObjects"),
     ],
 )
 def test_alerts_of_the_chart_fire(tmp_path: Path, series: str, values: str, alert: str) -> None:
+    assert complaints(tmp_path, alert, {series: values}, "18m", 1) == ""
+
+
+_OFFERING = 'karpenter_cloudprovider_instance_type_offering_price_estimate{{{}capacity_type="spot",zone="z"}}'
+_PLANNED, _REALISED = (f"dovetail_{name}_cost_dollars_per_hour_total" for name in ("planned", "realised"))
+SLOW = [
+    # alert, series, whether it fires after 2 h 30, or for prices after 27 h
+    ("DovetailCostGap", {"dovetail_cluster_efficiency_ratio": "0.6x150"}, "150m", 1),
+    ("DovetailCostGap", {"dovetail_cluster_efficiency_ratio": "0.8x150"}, "150m", 0),
+    ("DovetailCostGap", {"dovetail_cluster_efficiency_ratio": "0.6x100 0.9x5 0.6x45"}, "150m", 0),
+    ("DovetailPricesRose", {_OFFERING.format('instance_type="a",'): "1x144 1.5x20"}, "1600m", 1),
+    ("DovetailPricesRose", {_OFFERING.format('instance_type="a",'): "1x144 1.1x20"}, "1600m", 0),
+    ("DovetailPricesRose", {_OFFERING.format('instance_type="a",'): "0x144 1.5x20"}, "1600m", 0),
+    ("DovetailDearerThanPlanned", {_PLANNED: "0+1x150", _REALISED: "0+1.5x150"}, "150m", 1),
+    ("DovetailDearerThanPlanned", {_PLANNED: "0+1x150", _REALISED: "0+1.1x150"}, "150m", 0),
+    (
+        "DovetailPriceUnknown",
+        {'karpenter_nodepools_cost_tracker_errors_total{nodepool="p",nodeclaim="c"}': "1x150"},
+        "150m",
+        1,
+    ),
+    (
+        "DovetailAddressesRunOut",
+        {'dovetail_launch_room_lasts_seconds{of="addresses of subnet-1"}': "3600x150"},
+        "150m",
+        1,
+    ),
+    (
+        "DovetailAddressesRunOut",
+        {'dovetail_launch_room_lasts_seconds{of="addresses of subnet-1"}': "90000x150"},
+        "150m",
+        0,
+    ),
+]
+
+
+@needs_promtool
+@pytest.mark.parametrize(("alert", "series", "at", "firing"), SLOW)
+def test_alerts_that_wait_for_hours(
+    tmp_path: Path, alert: str, series: dict[str, str], at: str, firing: int
+) -> None:
+    assert complaints(tmp_path, alert, series, at, firing) == ""
+
+
+def test_each_alert_is_seen_firing() -> None:
+    fast = next(mark for mark in test_alerts_of_the_chart_fire.pytestmark if mark.name == "parametrize")
+    seen = {case[2] for case in fast.args[1]} | {alert for alert, _, _, firing in SLOW if firing}
+    assert set(re.findall(r"alert: (\w+)", charts_rules())) == seen
+
+
+def complaints(tmp_path: Path, alert: str, series: dict[str, str], at: str, firing: int) -> str:
+    """What promtool has against so many alerts of that name firing then.
+
+    Samples are a minute apart, over more than a day ten minutes.
+    """
+    step = "10m" if len(at) > len("150m") else "1m"
     (tmp_path / "rules.yaml").write_text(charts_rules(), encoding="utf-8")
-    query = {"expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})', "eval_time": "18m"}
+    query = {"expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})', "eval_time": at}
+    expected = [{"labels": "{}", "value": firing}] if firing else []
     case = {
-        "interval": "1m",
-        "input_series": [{"series": series, "values": values}],
-        "promql_expr_test": [{**query, "exp_samples": [{"labels": "{}", "value": 1}]}],
+        "interval": step,
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{**query, "exp_samples": expected}],
     }
     test = tmp_path / "test.yaml"
     test.write_text(
-        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}),
+        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": step, "tests": [case]}),
         encoding="utf-8",
     )
-    assert promtool("test", "rules", str(test), given="") == ""
+    return promtool("test", "rules", str(test), given="")

@@ -126,6 +126,7 @@ class ClaimSpec(Part, frozen=True, kw_only=True):
     storage_class_name: str | None = None
     volume_name: str = ""
     access_modes: tuple[str, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
 
 
 class ClaimTemplate(Part, frozen=True, kw_only=True):
@@ -266,12 +267,22 @@ class VolumeNodeAffinity(Part, frozen=True, kw_only=True):
     required: NodeSelector | None = None
 
 
+class ObjectReference(Part, frozen=True, kw_only=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
 class PersistentVolumeSpec(Part, frozen=True, kw_only=True):
     node_affinity: VolumeNodeAffinity | None = None
     storage_class_name: str = ""
     csi: CsiVolumeSource | None = None
     local: dict[str, Any] | None = None
     host_path: dict[str, Any] | None = None
+    capacity: ResourceList = {}
+    claim_ref: ObjectReference | None = None
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):
@@ -281,14 +292,6 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
     NAMESPACED: ClassVar[bool] = False
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
-
-
-class ObjectReference(Part, frozen=True, kw_only=True):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
 
 
 class EventSource(Part, frozen=True, kw_only=True):

@@ -264,6 +264,7 @@ class StorageClass(Object, frozen=True, kw_only=True):
     NAMESPACED: ClassVar[bool] = False
 
     provisioner: str = ""
+    parameters: dict[str, str] = {}
     volume_binding_mode: str = "Immediate"
     allowed_topologies: tuple[TopologyTerm, ...] = ()
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dovetail.api.core import Node, Pod
+from dovetail.api.core import Node, PersistentVolume, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition, is_true
+from dovetail.api.workloads import StorageClass
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.controllers.context import Context
@@ -22,6 +23,7 @@ from dovetail.cost.facts import Instance, PodRun, Rate, Workload, owner_of, shar
 from dovetail.cost.store import Store
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels, resources
+from dovetail.runtime.volume_costs import VolumeRecord
 from dovetail.units.timestamp import parse_rfc3339
 
 _EVERY = 15 * SECOND
@@ -51,6 +53,9 @@ class CostRecord:
         self._workloads: dict[Workload, Workload] = {}
         self._begun = False
         self._waiting: dict[str, tuple[Pod, int]] = {}  # bound to a node that is not known yet
+        self._volumes = VolumeRecord(
+            lambda name: context.state.get(StorageClass, name), self._facts.volumes, self._known_until
+        )
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
@@ -62,6 +67,10 @@ class CostRecord:
             self._node(change, new if isinstance(new, Node) else old, now)
         elif kind is Pod:
             self._pod(change, new if isinstance(new, Pod) else old, now)
+        elif isinstance(new, PersistentVolume):
+            self._volumes.changed(new, now)
+        elif isinstance(old, PersistentVolume):
+            self._volumes.ended(old.metadata.name, now)
 
     async def run(self) -> None:
         """Write for ever."""
@@ -89,6 +98,7 @@ class CostRecord:
         for one in self._facts.instances.values():
             if one.id not in self._there and one.end is None:
                 one.end = max(one.start, self._known_until)
+        self._volumes.begin({f"{namespace}/{name}" for namespace, name, _ in self._seen})
 
     def write(self, now: int) -> None:
         """Bring the file up to date; an error of it is logged, and tried again."""
@@ -100,6 +110,7 @@ class CostRecord:
             return
         self._facts.pods = [run for run in self._facts.pods if run.end is None]
         self._runs = {key: run for key, run in self._runs.items() if run.end is None}
+        self._volumes.forget_ended(now - self._keep)
         self._seen &= self._runs.keys()
         ended = [one.id for one in self._facts.instances.values() if one.end is not None]
         for name in ended:
@@ -192,6 +203,7 @@ class CostRecord:
         one = self._facts.instances.get(identifier)
         if change == "DELETED" or pod.terminal:
             self._waiting.pop(pod.key, None)
+            self._volumes.unmounted(pod, now)
             run = self._runs.get((pod.metadata.namespace, pod.metadata.name, identifier))
             if run is not None and run.end is None:
                 run.end = max(now, run.start)
@@ -211,6 +223,7 @@ class CostRecord:
         run = PodRun(pod.metadata.name, self._workloads.setdefault(made, made), one.id, max(since, one.start))
         self._runs[key] = run
         self._facts.pods.append(run)
+        self._volumes.mounted(pod, run.start)
 
 
 def _identifier(node: Node) -> str:

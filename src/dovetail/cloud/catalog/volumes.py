@@ -51,6 +51,12 @@ def volume_price(region: str, node_class: EC2NodeClass | None = None) -> int:
     return (month + HOURS_A_MONTH // 2) // HOURS_A_MONTH
 
 
+def block_store_price(region: str, volume: ElasticBlockStore, gib: int) -> int:
+    """Nano-dollars per hour of one volume of that size."""
+    prices = _table().get(region) or _table()[_REFERENCE]
+    return (_month(volume, gib, prices) + HOURS_A_MONTH // 2) // HOURS_A_MONTH
+
+
 def _volumes(node_class: EC2NodeClass | None) -> Iterator[tuple[ElasticBlockStore, int]]:
     """(volume, GiB): those of the class, then those that the image brings on other devices."""
     family = ami_family(node_class) if node_class else "AL2023"

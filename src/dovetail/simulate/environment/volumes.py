@@ -14,6 +14,7 @@ from dovetail.api.core import (
     CsiVolumeSource,
     NodeSelector,
     NodeSelectorTerm,
+    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeSpec,
@@ -99,6 +100,14 @@ class Volumes:
                 storage_class_name=kind.metadata.name,
                 node_affinity=VolumeNodeAffinity(required=reach),
                 csi=CsiVolumeSource(driver=kind.provisioner, volume_handle=name.replace("pvc-", "vol-")),
+                capacity=claim.spec.resources.requests,
+                claim_ref=ObjectReference(
+                    api_version=claim.API_VERSION,
+                    kind=claim.KIND,
+                    name=claim.metadata.name,
+                    namespace=claim.metadata.namespace,
+                    uid=claim.metadata.uid,
+                ),
             ),
         )
         try:
