@@ -147,11 +147,16 @@ class ConversionWebhook:
 
     async def _look(self) -> None:
         """Have a certificate, let the definitions trust it, serve with it. Raises ApiError."""
-        found = await self._certificate()
-        changed = found != self._served
-        for kind in KINDS:
-            await self._trust(definition_name(kind), found.authorities)
-        if not changed:
+        for _ in range(_TRIES):
+            # Before the Secret: what is read of that is then not older than what they say, and a replica that
+            # is slow does not take back what another one, which renewed it, has written.
+            asking = [await self._asking(definition_name(kind)) for kind in KINDS]
+            found = await self._certificate()
+            if all([await self._trust(one, found.authorities) for one in asking if one is not None]):
+                break
+        else:
+            raise ApiError("the definitions are changed by something else again and again")
+        if found == self._served:
             return
         if self._served is not None:
             await self._clock.sleep(SETTLE)
@@ -193,36 +198,42 @@ class ConversionWebhook:
             return made
         raise ApiError(f"Secret {space}/{name} is changed by something else again and again")
 
-    async def _trust(self, name: str, authorities: bytes) -> None:
-        """Let a definition that asks this webhook trust these authorities. Raises ApiError."""
+    async def _asking(self, name: str) -> CustomResourceDefinition | None:
+        """A definition that asks this webhook, if it does. Raises ApiError."""
         try:
             found = await self._client.get(CustomResourceDefinition, name)
         except NotFound:
-            return
+            return None
         conversion = found.spec.conversion
         if conversion.strategy != "Webhook":
             self._say(name, "it names no webhook: see dovetail crds --webhook-service")
-            return
-        client = conversion.webhook.client_config
-        service = client.service
-        if service is not None and (service.namespace, service.name) != (
-            self._namespace,
-            self._options.service,
-        ):
-            other = f"{service.namespace}/{service.name}"
-            self._say(name, f"it asks {other}, not {self._namespace}/{self._options.service}")
-            return
-        bundle = b64encode(authorities).decode()
-        if client.ca_bundle != bundle:
-            conversion_patch = {"webhook": {"clientConfig": {"caBundle": bundle}}}
-            merge = {
-                "metadata": {"resourceVersion": found.metadata.resource_version},
-                "spec": {"conversion": conversion_patch},
-            }
-            with contextlib.suppress(Conflict):  # another replica is doing the same
-                await self._client.patch(CustomResourceDefinition, name, merge=merge)
-                self._write("info", "the definition trusts the certificate", definition=name)
+            return None
+        service = conversion.webhook.client_config.service
+        ours = (self._namespace, self._options.service)
+        if service is not None and (service.namespace, service.name) != ours:
+            self._say(name, f"it asks {service.namespace}/{service.name}, not {'/'.join(ours)}")
+            return None
         self._said.pop(name, None)
+        return found
+
+    async def _trust(self, definition: CustomResourceDefinition, authorities: bytes) -> bool:
+        """Let it trust these authorities; False if it changed since it was read. Raises ApiError."""
+        bundle = b64encode(authorities).decode()
+        if definition.spec.conversion.webhook.client_config.ca_bundle == bundle:
+            return True
+        name = definition.metadata.name
+        merge = {
+            "metadata": {"resourceVersion": definition.metadata.resource_version},
+            "spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}},
+        }
+        try:
+            await self._client.patch(CustomResourceDefinition, name, merge=merge)
+        except Conflict:  # by another replica, most likely
+            return False
+        except NotFound:
+            return True
+        self._write("info", "the definition trusts the certificate", definition=name)
+        return True
 
     def _load(self, found: Certificate) -> None:
         """Serve new connections with it. The standard library reads certificates from files only."""
