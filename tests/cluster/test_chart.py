@@ -377,3 +377,29 @@ def test_a_record_of_costs_has_its_place_and_its_port() -> None:
     ports = render("dovetail", values)["Service", "dovetail"]["spec"]["ports"]
     assert [port["port"] for port in ports] == [8080, 9003]
     assert not any(name.startswith("COST_") for name in env(NAMED))
+
+
+def test_a_network_policy_leaves_open_what_is_used() -> None:
+    assert ("NetworkPolicy", "dovetail") not in render("dovetail", NAMED)
+    spec = render("dovetail", NAMED + "networkPolicy: {enabled: true}\n")["NetworkPolicy", "dovetail"]["spec"]
+    labels = deployment(NAMED)["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert spec["policyTypes"] == ["Ingress"]
+    assert [rule.get("from") for rule in spec["ingress"]] == [None, None]
+    everything = """
+webhook: {enabled: true}
+costs: {enabled: true, apiPort: 9003}
+networkPolicy:
+  enabled: true
+  metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
+  extraIngress: [{ports: [{port: 9000}]}]
+  egress: [{ports: [{port: 443, protocol: TCP}]}, {ports: [{port: 53, protocol: UDP}]}]
+"""
+    spec = render("dovetail", NAMED + everything)["NetworkPolicy", "dovetail"]["spec"]
+    scraped, asked, further = spec["ingress"]
+    assert len(scraped["from"]) == 1
+    assert "from" not in asked
+    open_ports = {port["port"] for rule in (scraped, asked) for port in rule["ports"]}
+    assert open_ports == {port["name"] for port in pod(NAMED + everything)["containers"][0]["ports"]}
+    assert further == {"ports": [{"port": 9000}]}
+    assert (spec["policyTypes"], len(spec["egress"])) == (["Ingress", "Egress"], 2)
