@@ -65,10 +65,15 @@ def test_a_pod_of_many_resources_that_comes_first_leaves_no_others_out() -> None
 
 
 def test_what_there_is_no_time_to_explain_is_marked() -> None:
+    """All but the pods that are alike and the most."""
     asked = bounds.problem("one per zone, 300")
+    main = {"name": "main", "resources": {"requests": {"cpu": "5000"}}}
+    large = decode({"metadata": {"name": "large"}, "spec": {"containers": [main]}}, Pod)
+    asked = replace(asked, pods=(*asked.pods, large))
     misses = nearest_misses(asked, solve(asked), lambda: True)
-    assert len(misses) == 297
-    assert all(set(texts.values()) == {UNEXPLAINED} for texts in misses.values())
+    assert len(misses) == 298
+    unexplained = [pod for pod, texts in misses.items() if set(texts.values()) == {UNEXPLAINED}]
+    assert unexplained == [large.key]
 
 
 def test_a_story_that_is_cut_short_says_so() -> None:

@@ -171,3 +171,12 @@ def test_rules_about_zones_are_not_copied(
     manifests.write_text("\n---\n".join((POOL, *texts)))
     assert run(["plan", "-f", str(manifests), "--instance-types", str(types)]) == 2
     assert "the workloads ask for 1,000,000,000 pods" in capsys.readouterr().err
+
+
+def test_one_of_a_billion_pods_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan(tmp_path, capsys, POOL, workload(BILLION, cpu="50"), code=FAILED)
+    files = "-f", str(tmp_path / "manifests.yaml"), "--instance-types", str(tmp_path / "types.json")
+    assert run(["explain", "pod", "web-0", *files, "--work", WORK]) == 0
+    shown = capsys.readouterr()
+    assert "more CPU than" in shown.out
+    assert "more pods of Deployment default/web are like those that are looked at" in shown.err

@@ -42,6 +42,7 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
         table for people; json or yaml with every detail for programs.
     """
     from dovetail.cli import explain_output
+    from dovetail.cli.messages import note
     from dovetail.explain.pod import pod_story
 
     key = name if "/" in name else f"default/{name}"
@@ -50,7 +51,9 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
             f"{name!r} is no name of a pod", remedy="write NAMESPACE/NAME, such as default/web-0"
         )
     question = question or Question()
-    problem = question.problem()
+    problem, copied = question.with_copies()
+    for one in copied:
+        note(f"{one.pods:,} more pods of {one.workload} are like those that are looked at")
     if any(item.key == key for item in problem.pods):
         answer = question.search().answer(problem).plan
         story = pod_story(problem, answer, key, explaining(question.search().longest))

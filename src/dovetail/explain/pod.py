@@ -77,7 +77,7 @@ def pod_story(problem: Problem, plan: Plan, key: str, over: Over = never) -> Pod
 def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str, dict[str, str]]:
     """Per pod that is left over, per pool, what the type that comes nearest fails.
 
-    Pods that are alike are looked at once, the most numerous first, until `over`; the others get that answer.
+    Pods that are alike are looked at once, the most numerous first, until `over`; the first in any case.
     What there was no time to plan for has nothing to be explained.
     """
     broken = {pod.key: why for pod in problem.pods if (why := left_out(pod, problem.volumes))}
@@ -90,10 +90,11 @@ def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str
     found: dict[str, dict[str, str]] = {
         pod: {pool.name: UNEXPLAINED for pool in problem.pools} for pod in left
     }
-    for pod_class in sorted(
+    most_first = sorted(
         instance.pod_classes, key=lambda pod_class: (pod_class.turn, -len(pod_class.pods), pod_class.index)
-    ):
-        if over():
+    )
+    for place, pod_class in enumerate(most_first):
+        if place and over():
             break
         texts = {view.pool.name: ask_pool(view, pod_class)[0].text for view in views}
         found.update({pod: {pool: text for pool, text in texts.items() if text} for pod in pod_class.pods})
