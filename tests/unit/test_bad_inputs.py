@@ -273,7 +273,11 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
         ),
         "1,000,000,000 pods",
     ),
-    "replicas beyond 32 bits": (changed(DEPLOYMENT, "replicas: 3", f"replicas: {10**18}"), "replicas"),
+    "replicas beyond 32 bits": (changed(DEPLOYMENT, "replicas: 3", f"replicas: {10**18}"), "2147483647"),
+    "parallelism beyond 32 bits": (
+        changed(JOB, "parallelism: 1", f"parallelism: {10**18}"),
+        "spec.parallelism: Invalid value: must be less",
+    ),
     "a billion pods of a Job with a volume claim": (
         changed(
             JOB,

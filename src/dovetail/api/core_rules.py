@@ -56,9 +56,19 @@ def replicas_not_negative(spec: Value) -> bool:
     return bool(spec.get("replicas", 0) >= 0)
 
 
+@rule("must be less than or equal to 2147483647", at="replicas")
+def replicas_within_32_bits(spec: Value) -> bool:
+    return bool(spec.get("replicas", 0) < 1 << 31)
+
+
 @rule("must be greater than or equal to 0", at="parallelism")
 def parallelism_not_negative(spec: Value) -> bool:
     return bool(spec.get("parallelism", 0) >= 0)
+
+
+@rule("must be less than or equal to 2147483647", at="parallelism")
+def parallelism_within_32_bits(spec: Value) -> bool:
+    return bool(spec.get("parallelism", 0) < 1 << 31)
 
 
 @rule("minAvailable and maxUnavailable cannot be both set")
@@ -268,11 +278,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "V1Pod": (deletion_cost_is_number,),
     "V1PodSpec": (some_container, containers_have_own_names, host_ports_are_distinct),
     "V1Node": (room_not_negative,),
-    "V1DeploymentSpec": (*_SELECTOR, always_restarts, replicas_not_negative),
-    "V1ReplicaSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative),
-    "V1StatefulSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative),
+    "V1DeploymentSpec": (*_SELECTOR, always_restarts, replicas_not_negative, replicas_within_32_bits),
+    "V1ReplicaSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative, replicas_within_32_bits),
+    "V1StatefulSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative, replicas_within_32_bits),
     "V1DaemonSetSpec": (*_SELECTOR, always_restarts),
-    "V1JobSpec": (job_restart_policy, parallelism_not_negative),
+    "V1JobSpec": (job_restart_policy, parallelism_not_negative, parallelism_within_32_bits),
     "V1CronJobSpec": (schedule_is_cron,),
     "V1PodDisruptionBudgetSpec": (one_kind_of_budget, budget_in_range),
     "V2HorizontalPodAutoscalerSpec": (max_replicas_positive, replicas_in_order),
