@@ -501,7 +501,12 @@ class Quick:
 
 def _pytest(plugin: object, paths: Sequence[str]) -> int:
     options = ["-o", "addopts=", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--no-header"]
-    options += ["--continue-on-collection-errors", "--hypothesis-profile=mutants", f"--rootdir={ROOT}"]
+    options += [
+        "--continue-on-collection-errors",
+        "--hypothesis-profile=mutants",
+        f"--rootdir={ROOT}",
+        "--types-anew",
+    ]
     return int(pytest.main([*options, *paths], plugins=[Quick(), plugin]))
 
 

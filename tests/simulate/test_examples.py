@@ -18,11 +18,16 @@ from dovetail.simulate.scenario.scenario import load
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+# These share the whole evening: twenty seconds of a core.
+whole_evening = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def evening() -> Result:
     return simulate(load(EXAMPLES / "evening-rush"))
 
 
+@whole_evening
 def test_the_evening_is_served_without_a_broken_rule(evening: Result) -> None:
     summary = evening.summary
     assert summary.violations == []
@@ -30,6 +35,7 @@ def test_the_evening_is_served_without_a_broken_rule(evening: Result) -> None:
     assert summary.pods.pending_seconds.max < 180
 
 
+@whole_evening
 def test_nodes_come_and_go(evening: Result) -> None:
     nodes, cost = evening.summary.nodes, evening.summary.cost
     assert 10 <= nodes.launched <= 24
@@ -38,17 +44,20 @@ def test_nodes_come_and_go(evening: Result) -> None:
     assert cost.spot > cost.on_demand > 0
 
 
+@whole_evening
 def test_the_spot_shortage_costs_retries(evening: Result) -> None:
     assert evening.summary.nodes.launch_failures > 0
     assert any(pod.parts["retries"] > 0 for pod in evening.summary.waiting.all)
 
 
+@whole_evening
 def test_every_wait_adds_up(evening: Result) -> None:
     assert evening.summary.waiting.pods > 20
     for pod in evening.summary.waiting.all:
         assert sum(pod.parts.values()) == pytest.approx(pod.total_seconds, abs=0.01)
 
 
+@whole_evening
 def test_partners_meet_the_maximum_of_their_autoscaler(evening: Result) -> None:
     figures = evening.summary.hpa_at_maximum["shop/partner-api"]
     assert figures.nothing_pending_seconds > 10 * figures.waiting_for_nodes_seconds

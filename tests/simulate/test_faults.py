@@ -95,6 +95,7 @@ def _early(faults: Faults, scenario: Scenario) -> Faults:
     )
 
 
+@pytest.mark.long
 def test_all_goes_wrong_and_no_promise_is_broken(hour: Result) -> None:
     assert hour.summary.violations == []
     assert hour.summary.invariants_checked > 5_000

@@ -39,7 +39,7 @@ def requirements(
     Keys that the type lacks are DoesNotExist, so that asking for them excludes the type.
     """
     values = {**where, **_values(record, settings)}
-    return Requirements.of(_one_of(key, values.get(key, ())) for key in _KEYS)
+    return Requirements({key: _one_of(key, values.get(key, ())) for key in _KEYS})
 
 
 def tenancy(wanted: Requirements) -> str:

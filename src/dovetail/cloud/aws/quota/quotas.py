@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClassSpec
@@ -59,6 +60,7 @@ _CODES = {
 }
 
 
+@lru_cache(maxsize=4_096)
 def family(instance_type: str) -> str:
     """By which quota EC2 counts the type's vCPUs."""
     return next((name for pattern, name in _FAMILIES if pattern.match(instance_type)), STANDARD)
@@ -109,9 +111,8 @@ def addresses(
 def drawing(item: InstanceType, record: TypeRecord, zones: Iterable[Addresses]) -> InstanceType:
     """The type with what each of its offerings draws on."""
     by_zone = {one.zone: ((one.name, one.each),) for one in zones}
-    quota = {
-        kind: ((vcpus((kind, family(item.name))), record.vcpus),) for kind in (labels.SPOT, labels.ON_DEMAND)
-    }
+    counted = family(item.name)
+    quota = {kind: ((vcpus((kind, counted)), record.vcpus),) for kind in (labels.SPOT, labels.ON_DEMAND)}
 
     def drawn(offering: Offering) -> Offering:
         # What is reserved was counted when it was reserved.
