@@ -34,6 +34,7 @@ class Controller:
     """A context manager: `dovetail run` with flags, its output kept in a file."""
 
     def __init__(self, plane: ControlPlane, folder: Path, *flags: str, **environment: str) -> None:
+        self.page = ""  # its address, where one is asked for
         self.metrics_port, self.probe_port = free_ports(2)
         ports = ("--metrics-port", str(self.metrics_port), "--health-probe-port", str(self.probe_port))
         self.command = (sys.executable, "-m", "dovetail", "run", *ports, *flags)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tests.cluster.audit import asked
 from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.helm import CHARTS, render
-from tests.cluster.running import Controller, eventually
+from tests.cluster.running import Controller, eventually, free_ports
 
 SPACE = "observing"
 ACCOUNT = f"system:serviceaccount:{SPACE}:dovetail"
@@ -64,7 +65,21 @@ def _observer(plane: ControlPlane, folder: Path) -> Controller:
     config = json.loads(plane.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
     path = write(folder / "observer.kubeconfig", config)
-    return Controller(plane, folder, "--observe", "--kubeconfig", str(path))
+    (port,) = free_ports(1)
+    page = ("--cost-store", str(folder / "cost.db"), "--cost-api-port", str(port))
+    observer = Controller(plane, folder, "--observe", "--kubeconfig", str(path), *page)
+    observer.page = f"http://127.0.0.1:{port}"
+    return observer
+
+
+def _page(observer: Controller) -> Any:
+    """What its page shows."""
+    with urllib.request.urlopen(f"{observer.page}/data.json") as answer:
+        return json.load(answer)
+
+
+def _decided(observer: Controller) -> set[str]:
+    return {row["what"] for row in _page(observer)["present"]["decisions"]}
 
 
 def _figures(observer: Controller) -> Any:
@@ -91,6 +106,9 @@ def test_an_observer_reports_and_writes_nothing(prepared: ControlPlane, tmp_path
         prepared.run("kubectl", "scale", "deployment/observed", "--replicas=0")
         (reported,) = eventually(lambda: observer.lines("would have disrupted node(s)"), bool, seconds=180)
         assert reported["hourly-saving"] > 0
+        eventually(lambda: _decided(observer), lambda found: {"would launch", "would disrupt"} <= found)
+        # The record, which is a file of its own, has what the acting controller bought.
+        eventually(lambda: len(_page(observer)["nodes"]), lambda found: found >= 2)
         status, table = observer.asked("/observed")
         assert status == 200
         assert "Nothing was written to the cluster." in table
