@@ -16,6 +16,7 @@ from dovetail.cli.main import run
 from dovetail.lint.check import check
 from dovetail.lint.comments import silenced
 from dovetail.lint.rules.scaling import GATES, SETTINGS
+from dovetail.lint.shelf import UNLISTED_FAMILIES, every_name
 from dovetail.lint.survey import survey
 from dovetail.lint.table import RULES, chosen
 
@@ -174,6 +175,25 @@ def test_the_settings_that_are_known_are_those_of_the_chart() -> None:
 def test_codes_are_unique_and_belong_to_a_group() -> None:
     assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
     assert {rule.code for rule in chosen()} == {rule.code for rule in RULES if rule.default}
+
+
+def test_types_that_the_list_lacks_are_not_called_misspelt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pool.yaml"
+    key, family = "node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family"
+    values = {key: "[g4ad.4xlarge, p3.2xlarge, dl1.24xlarge, m5.lrge]", family: "[g4ad, p3, m55]"}
+    lines = [f"        - {{key: {name}, operator: In, values: {listed}}}" for name, listed in values.items()]
+    file.write_text(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template:\n    spec:\n"
+        "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n"
+        + "\n".join(lines)
+    )
+    found = _rows(capsys, "-f", str(file), "--select", "NP003", "--region", "us-east-1")
+    said = [item["what"] for item in found]
+    assert len([text for text in said if text.endswith("is not in the packaged list of types")]) == 5
+    assert len([item for item in found if "did you mean" in item["fix"]]) == 2
+    assert not UNLISTED_FAMILIES & {name.partition(".")[0] for name in every_name()}
 
 
 def test_a_snapshot_is_held_against_what_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,10 @@ def types(region: str) -> dict[str, InstanceType]:
     return {item.name: item for item in catalog.instance_types(region, _ANY)}
 
 
+# Families that EC2 has had, and that its description of all types, from which the packaged list is, lacks.
+UNLISTED_FAMILIES = frozenset({"dl1", "f1", "g3", "g3s", "g4ad", "p2", "p3"})
+
+
 @lru_cache(maxsize=1)
 def every_name() -> frozenset[str]:
     """The names of all types of all regions."""

@@ -157,9 +157,22 @@ def _is_slip(key: str, value: str) -> bool:
     return key in _SPELT and not re.fullmatch(_SPELT[key], value)
 
 
+def _is_unlisted(key: str, value: str) -> bool:
+    """True iff it is a real type or family that the packaged list lacks: no slip, and nothing to guess."""
+    family = value.partition(".")[0] if key == labels.INSTANCE_TYPE else value
+    return key in (labels.INSTANCE_TYPE, f"{labels.AWS}instance-family") and family in shelf.UNLISTED_FAMILIES
+
+
 def _unknown_value(view: PoolView, key: str, value: str) -> tuple[str, str, str] | None:
     if "<" in value or "$" in value:
         return None
+    if _is_unlisted(key, value):
+        why = "EC2 has had it, and it may be gone: no plan here buys it"
+        return (
+            f"{value} is not in the packaged list of types",
+            why,
+            "leave it out, unless your region sells it",
+        )
     if key == labels.INSTANCE_TYPE:
         if value not in shelf.every_name():
             near = nearest(value, shelf.every_name())
