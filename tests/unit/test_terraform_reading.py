@@ -78,6 +78,39 @@ def test_yaml_in_a_heredoc_and_what_a_release_sets() -> None:
     assert found[1][1].line_of("kind") == 15
 
 
+def test_values_and_manifests_that_are_encoded_by_terraform() -> None:
+    text = """resource "helm_release" "k" {
+  chart = "karpenter"
+  values = [
+    file("more.yaml"), yamlencode({
+      settings = {
+        clusterName       = module.eks.cluster_name
+        interruptionQueueName = "jobs" # gone
+      }
+    }),
+    jsonencode({ "replicas" = 2 }),
+    yamlencode(local.values)
+  ]
+}
+resource "kubectl_manifest" "p" {
+  yaml_body = yamlencode({ apiVersion = "v1", kind = "Namespace", metadata = { name = "a" } })
+}
+resource "helm_release" "other" {
+  chart  = "keda"
+  values = [yamlencode({ a = 1 })]
+}
+"""
+    found = _read(text)
+    queue = {"clusterName": "<module.eks.cluster_name>", "interruptionQueueName": "jobs"}
+    assert [(kind, located.value) for kind, located in found] == [
+        ("helm_release", {"settings": queue}),
+        ("helm_release", {"replicas": 2}),
+        ("kubectl_manifest", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}),
+    ]
+    assert found[0][1].place_of("settings.interruptionQueueName")[0] == 7
+    assert found[2][1].place_of("metadata.name")[0] == 15
+
+
 def test_releases_of_other_charts_are_left_alone() -> None:
     text = (
         'resource "helm_release" "k" {\n  chart = "keda"\n  set {\n    name = "a"\n    value = "b"\n  }\n}\n'

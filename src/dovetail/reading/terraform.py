@@ -1,8 +1,9 @@
 """Objects that Terraform files hold, each with its place in the file.
 
-Read are `kubernetes_manifest` (an object written in HCL), `kubectl_manifest` (YAML in a heredoc) and what
-`helm_release` sets of the chart, one by one or as YAML in a heredoc. HCL is not evaluated: an expression
-stands as `<its text>`, so that what is left in `${...}` of plain manifests is distinguished from it.
+Read are `kubernetes_manifest` (an object written in HCL), `kubectl_manifest` (YAML in a heredoc, or HCL in
+yamlencode) and what `helm_release` sets of the chart, one by one or as either of these. HCL is not
+evaluated: an expression stands as `<its text>`, so that what is left in `${...}` of plain manifests is
+distinguished from it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from dovetail.reading.located import Located
 from dovetail.reading.yamltext import read_yaml
 
 _RESOURCE = re.compile(
-    r'^[ \t]*resource[ \t]+"(kubernetes_manifest|helm_release)"[ \t]+"[^"]*"[ \t]*\{', re.M
+    r'^[ \t]*resource[ \t]+"(kubernetes_manifest|kubectl_manifest|helm_release)"[ \t]+"[^"]*"[ \t]*\{', re.M
 )
 _MANIFEST = re.compile(r"\bmanifest[ \t]*=[ \t]*(?=\{)")
+_ENCODED = re.compile(r"\b(?:yaml|json)encode\(\s*(?=\{)")
 _HEREDOC = re.compile(r"<<-?(\w+)[ \t]*\n(.*?\n)[ \t]*\1[ \t]*(?=\n|$|\))", re.S)
 _SET = re.compile(r'\bname[ \t]*=[ \t]*"([^"\n]+)"\s*,?\s*\bvalue[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|[^\s,}]+)')
 _CHARTS = re.compile(r'\bchart[ \t]*=[ \t]*"(?:[^"]*/)?(?:karpenter|dovetail)"')
@@ -46,17 +48,20 @@ def read_terraform(
     for match in _RESOURCE.finditer(text):
         end = _closing(text, match.end() - 1)
         block = text[match.end() : end]
-        if match[1] == "helm_release":
-            if _CHARTS.search(block):
-                if values := _settings(block):
-                    found.append((match.end(), match[1], values))
-                for values_match in _HEREDOC.finditer(text, match.end(), end):
-                    found.append((values_match.start(2), match[1], _filled(values_match[2])))
+        if match[1] == "kubernetes_manifest":
+            begins = [*_MANIFEST.finditer(text, match.end(), end)][:1]
+        elif match[1] == "kubectl_manifest" or _CHARTS.search(block):
+            begins = [*_ENCODED.finditer(text, match.end(), end)]
+        else:
             continue
-        begin = _MANIFEST.search(block)
-        if begin is not None:
-            start = match.end() + begin.end()
+        for begin in begins:
+            start = begin.end()
             found.append((start, match[1], _as_yaml(text[start : _closing(text, start) + 1])))
+        if match[1] == "helm_release":
+            if values := _settings(block):
+                found.append((match.end(), match[1], values))
+            for values_match in _HEREDOC.finditer(text, match.end(), end):
+                found.append((values_match.start(2), match[1], _filled(values_match[2])))
     for match in _HEREDOC.finditer(text):
         if re.search(r"^\s*apiVersion:", match[2], re.M):
             found.append((match.start(2), "kubectl_manifest", _filled(match[2])))
