@@ -98,6 +98,10 @@ def _first_opinion(*arguments: Any) -> Iterator[Any]:
 _OPINIONS = choose._opinions
 
 
+def _unmoved(_: Any, packing: Any, *__: Any) -> tuple[Any, None]:
+    return packing, None
+
+
 def _unrefined(packer: Any, start: Any, _: Any) -> destroy_repair.Refined:
     return destroy_repair.Refined(start, np.zeros(len(packer.items)), 0.0)
 
@@ -141,6 +145,11 @@ _BOUND = (
         "topology bound: orders of pods (ways)",
         ((topology_mip, "add_ways", _nothing),),
         (topology_rules.add_ways,),
+    ),
+    Part(
+        "topology bound: nodes one by one",
+        ((topology_mip.TopologyBound, "deeper", _zero),),
+        (topology_mip.split, topology_mip.cramped),
     ),
     Part(
         "topology bound: shares of nodes", ((topology_model, "shares", _no_shares),), (topology_model.shares,)
@@ -187,6 +196,7 @@ _PACKING = (
         ((choose, "settled", _given(1)),),
         (local_search._Steps, local_search.settled),
     ),
+    Part("local search: many nodes", ((local_search.Improver, "run", _unmoved),), (local_search.Improver,)),
     Part("local search: fewer nodes", ((choose, "joined", _given(1)),), (local_search.joined,)),
     Part(
         "destroy and repair",

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dovetail.model.plan import Plan, Proof
+from dovetail.model.plan import BETWEEN_PODS, Plan, Proof
 from dovetail.model.problem import Problem
 from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.provers import Proofs, Question, prove
@@ -16,16 +16,17 @@ from dovetail.solve.bound.relaxation import Early
 from dovetail.solve.bound.scope import Kinds, Placement, Scope, kinds_placed, scope_of
 from dovetail.solve.bound.topology_mip import TopologyBound
 from dovetail.solve.bound.topology_model import TargetNode
-from dovetail.solve.budget import CELLS, SolveBudget
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
 from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.arrays import Amounts, Mask
-from dovetail.solve.instance.instance import Instance
+from dovetail.solve.instance.instance import COLUMNS_PER_UNIT, Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM
-from dovetail.solve.tolerances import FEW
+
+_FEW = 64  # classes; where there are more and it is late, nothing is proven at all
 
 
 class SolveContext:
@@ -83,7 +84,7 @@ class SolveContext:
         pod_classes = self.instance.pod_classes
         vectors = np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64)
         held = self.columns.holds(vectors.reshape(len(pod_classes), len(self.instance.axis.names)))
-        self.instance.work.spend(len(pod_classes) + held.size // CELLS)
+        self.instance.work.spend(len(pod_classes) + held.size // COLUMNS_PER_UNIT)
         usable: dict[int, Mask] = {}  # by ladder
         for pod_class in pod_classes:
             if pod_class.ladder not in usable:
@@ -127,7 +128,7 @@ class Case:
         if key in self.context.proofs:
             return self.context.proofs[key], None
         late = self.context.instance.work.late
-        if late and len(self.context.instance.pod_classes) > FEW:
+        if late and len(self.context.instance.pod_classes) > _FEW:
             return Proof(), None
         if quick or late:
             return prove(Question(self._proofs(promised)[1], hourly), quick=True), None
@@ -139,6 +140,15 @@ class Case:
     def known(self) -> Proof | None:
         """What was proven of its promises already."""
         return self.context.proofs.get(self._promised()[1])
+
+    def deeper(self, hourly: int, proof: Proof) -> Proof:
+        """A better proof than that one, if a second look at rules between pods tells more."""
+        promised, key = self._promised()
+        bound = self.context.topology_bound.deeper(promised, hourly)
+        if bound <= proof.bound:
+            return proof
+        self.context.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
+        return better
 
     def apart(self, hourly: int, proof: Proof) -> Proof:
         """A better proof than that one, if rules between pods are best left out of it."""
@@ -209,6 +219,10 @@ class Answer:
         if self.plan.proof.bound or not self.plan.cost.hourly:
             return self
         return self._with(self.case.proof(self.plan.cost.hourly, quick=True)[0])
+
+    def proved_deeper(self) -> Answer:
+        """This answer with a better proof, if a second look at the rules between pods finds one."""
+        return self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof))
 
     def proved_apart(self) -> Answer:
         """This answer with a better proof, if one that leaves out the rules between pods is better."""

@@ -15,7 +15,8 @@ from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Unit
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, SPREAD, DomainOf, Group, Pins
-from dovetail.solve.tolerances import SEVERAL
+
+_MOST_LEVELS = 33  # least counts that are priced, at even distances
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def quotas(domains: Sequence[Domain], skew: Skew, pods: int, *, cheapest: bool) 
     low, high = _range(domains, skew, pods)
     if not cheapest:
         low = high
-    step = max(1, (high - low) // SEVERAL)
+    step = max(1, (high - low) // (_MOST_LEVELS - 1))
     found = [_at_least(domains, skew, level, pods) for level in (*range(low, high, step), high)]
     return min(found, key=lambda result: result[1])[0]
 

@@ -1,4 +1,4 @@
-"""The integer program of a plan with rules between pods, and what it proves."""
+"""The integer program of a plan with rules between pods, what it proves, and nodes of one site one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.solve.assign.strategies import Target
 from dovetail.solve.bound.scope import Kinds
 from dovetail.solve.bound.topology_colgen import Enumeration, Loads, Master, Pricing, joined
@@ -22,17 +21,28 @@ from dovetail.solve.bound.topology_model import (
     topology_sites_of,
 )
 from dovetail.solve.bound.topology_rules import Spreads, add_ways, apart, together
-from dovetail.solve.budget import ENTRY, HALF, MOST, SolveBudget
-from dovetail.solve.colgen.highs import MOST_CELLS, MOST_PATTERNS, minimum
+from dovetail.solve.budget import SolveBudget
+from dovetail.solve.colgen.highs import minimum
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
-from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, WIDE
+from dovetail.solve.tolerances import CLOSE, LESS
 
+_SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
+# What programs may be as large as with the usual work; with more, they take too long. With more work, larger.
+_USUAL = 1_000_000  # units
+_MOST_CELLS = 2_500  # kinds times sites where they may be
+_MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
+_MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
+_MOST_LOADS = 500
+_LOOKED = 10_000  # patterns that are looked at
+_UNITS = 4  # of work per factor of a program, to write it down
 # Units of work between two questions of the solver: measured, 0.5 to 2 times that.
 _FEWEST, _PER_FACTOR = 400, 0.6
-_MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
+_SHARE = 0.7  # of the work left, for solving one
+_SHARE_AGAIN = 0.5  # the same where some sites have been split into single nodes
+_SHARE_FEW = 0.5  # the same where not all patterns can be chosen from
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
@@ -47,6 +57,14 @@ class Ruled:
     settled: bool = False  # True iff it was chosen from all patterns
 
 
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """What the next program distinguishes: so many nodes of these sites."""
+
+    topology_sites: TopologySites
+    nodes: Mapping[int, int]
+
+
 _Key = tuple[tuple[int, int, int, int], ...]  # kinds, and how many pods
 
 
@@ -58,12 +76,12 @@ def small(feasible: Mask, work: SolveBudget) -> bool:
     """True iff a program for these pod classes (S, C) might be small enough; much of it is dominated."""
     times = _times(work)
     cells = int(np.count_nonzero(feasible))
-    return feasible.size <= _MOST_SIZE * times and cells <= MOST_CELLS * times
+    return feasible.size <= _MOST_SIZE * times and cells <= _MOST_FEASIBLE * times
 
 
 def _times(work: SolveBudget) -> float:
     """How many times larger than usual a program may be."""
-    return max(1.0, work.rest / WORK_PER_SECOND)
+    return max(1.0, work.rest / _USUAL)
 
 
 class TopologyBound:
@@ -73,6 +91,7 @@ class TopologyBound:
         self._instance = instance
         self._columns = columns
         self._known: dict[_Key, Ruled] = {}
+        self._next: dict[_Key, _Next] = {}
         self.spent = 0  # units of work
         # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
@@ -93,55 +112,76 @@ class TopologyBound:
         key = _key(found)
         if key not in self._known and work.left:
             begun = work.used
-            most = MOST_CELLS * _times(work)
+            most = _MOST_CELLS * _times(work)
             topology_sites = topology_sites_of(self._instance, self._columns, free, found, most)
             work.spend(topology_sites.feasible.size)
-            self._note(key, self._solved(topology_sites, price))
+            self._note(key, *self._solved(topology_sites, price))
             self.spent += work.used - begun
         return self._known.get(key, Ruled()).bound
 
-    def _note(self, key: _Key, ruled: Ruled) -> None:
-        self._known[key] = ruled
+    def deeper(self, found: Kinds, price: int) -> int:
+        """The bound of a second program: nodes one by one where the last answer has too much on several.
+
+        0 where no more is known.
+        """
+        key, work = _key(found), self._instance.work
+        if key not in self._next or not work.left:
+            return 0
+        begun, last = work.used, self._next.pop(key)
+        rows = program(self._instance, split(last.topology_sites, last.nodes))
+        work.spend(rows.size * _UNITS)
+        self._note(key, *self._by_sites(rows, price, _SHARE_AGAIN))
+        self.spent += work.used - begun
+        return self._known[key].bound
+
+    def _note(self, key: _Key, ruled: Ruled, following: _Next | None) -> None:
+        known = self._known.get(key, Ruled())
+        self._known[key] = replace(ruled, bound=max(ruled.bound, known.bound))
         self.targets = ruled.targets or self.targets
         self.answers = ruled.answers or self.answers
+        if following is not None:
+            self._next[key] = following
 
-    def _solved(self, topology_sites: TopologySites, price: int) -> Ruled:
+    def _solved(self, topology_sites: TopologySites, price: int) -> tuple[Ruled, _Next | None]:
         work = self._instance.work
         times = _times(work)
-        if np.count_nonzero(topology_sites.feasible) > MOST_CELLS * times:
-            return Ruled()
+        if np.count_nonzero(topology_sites.feasible) > _MOST_CELLS * times:
+            return Ruled(), None
         rows = program(self._instance, topology_sites)
-        work.spend(rows.size * ENTRY)
+        work.spend(rows.size * _UNITS)
         if not work.left:
-            return Ruled()
-        patterns = Enumeration(rows, price, work, int(WIDE * times)).run()
+            return Ruled(), None
+        patterns = Enumeration(rows, price, work, int(_LOOKED * times)).run()
         first = patterns is None and rows.size <= _SMALL
-        best = Ruled()
+        best, following = Ruled(), None
         for by_sites in (first, not first):
             price = min(price, best.cost)
             if best.bound >= price * CLOSE or best.settled or not work.left:
                 break
             if by_sites:
-                found = self._by_sites(rows, price)
+                found, following = self._by_sites(rows, price, _SHARE)
             else:
                 found = (
                     self._by_few(rows, price) if patterns is None else self._by_loads(rows, patterns, price)
                 )
             best = _both(best, found)
-        return best
+        return best, following
 
-    def _by_sites(self, rows: Rows, price: int) -> Ruled:
-        """By nodes per site."""
+    def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
+        """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
         work, below = self._instance.work, price / NANO_DOLLARS * LESS
-        answer = minimum(rows.model(), work, check=_check(rows.size), share=MOST, below=below)
+        answer = minimum(rows.model(), work, check=_check(rows.size), share=share, below=below)
         bound, values = max(0, min(price, _in_nano(answer.bound))), answer.values
         if values is None:
-            return Ruled(bound)
+            return Ruled(bound), None
+        singles = cramped(rows, values) if answer.bound >= rows.cost(values) * CLOSE else {}
         nodes = list(shared_out(rows, values))
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
-        cost = _cost(rows, values) if whole else ENDLESS
-        return Ruled(bound, _targets(rows, values), (target_nodes,), cost)
+        ruled = Ruled(
+            bound, _targets(rows, values), (target_nodes,), _cost(rows, values) if whole else ENDLESS
+        )
+        return ruled, _Next(rows.topology_sites, singles) if singles else None
 
     def _by_loads(self, rows: Rows, patterns: Loads, price: int) -> Ruled:
         """By all patterns that a plan for less than `price` could use."""
@@ -154,7 +194,7 @@ class TopologyBound:
         every = bool(np.array_equal(few, kept))
         if not every and rows.size <= _SMALL:
             return Ruled(bound)
-        ruled = self._chosen(rows, master, few, price, MOST if every else HALF)
+        ruled = self._chosen(rows, master, few, price, _SHARE if every else _SHARE_FEW)
         return replace(ruled, bound=max(bound, ruled.bound) if every else bound, settled=every)
 
     def _by_few(self, rows: Rows, price: int) -> Ruled:
@@ -167,13 +207,13 @@ class TopologyBound:
             return Ruled(bound)
         value = master.reduced(linear)
         few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
-        return replace(self._chosen(rows, master, few, price, HALF), bound=bound)
+        return replace(self._chosen(rows, master, few, price, _SHARE_FEW), bound=bound)
 
     def _few(self, value: Floats, kept: Mask) -> Mask:
         """As many of the patterns that are kept as can be chosen from, by reduced price (N,)."""
         order = np.argsort(np.where(kept, value, np.inf), kind="stable")
         few = np.zeros_like(kept)
-        few[order[: int(MOST_PATTERNS * _times(self._instance.work))]] = True
+        few[order[: int(_MOST_LOADS * _times(self._instance.work))]] = True
         return few & kept
 
     def _chosen(self, rows: Rows, master: Master, kept: Mask, price: int, share: float) -> Ruled:
@@ -181,8 +221,7 @@ class TopologyBound:
         others.
         """
         model, work = master.model(kept), self._instance.work
-        below = price / NANO_DOLLARS * LESS
-        check = _check(len(model.a_matrix_.value_))
+        check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * LESS
         answer = minimum(model, work, check=check, share=share, below=below)
         bound = min(price, _in_nano(answer.bound))
         if answer.values is None:
@@ -210,7 +249,7 @@ def _check(factors: int) -> int:
 
 
 def _in_nano(bound: float) -> int:
-    return int(max(-1.0, min(bound, 1e9)) * NANO_DOLLARS * (1 - LINEAR))
+    return int(max(-1.0, min(bound, 1e9)) * NANO_DOLLARS * (1 - _SLACK))
 
 
 def program(instance: Instance, topology_sites: TopologySites) -> Rows:
@@ -252,3 +291,50 @@ def _targets(rows: Rows, values: Floats) -> dict[int, tuple[Target, ...]]:
             elif pods:
                 targets.append(Target(pods, row=site - topology_sites.bought))
     return {pod_class: tuple(targets) for pod_class, targets in found.items()}
+
+
+def cramped(rows: Rows, values: Floats) -> dict[int, int]:
+    """Sites -> nodes there, of those that an answer buys several of, where something finds no capacity on
+    one.
+    """
+    counts = np.zeros((len(rows.nodes), len(rows.pods)), dtype=np.int64)
+    for site, pattern in shared_out(rows, values):
+        counts[site] += pattern
+    nodes = {site: round(values[node]) for site, node in enumerate(rows.nodes)}
+    return {
+        site: many
+        for site, many in nodes.items()
+        if many > 1
+        and any(
+            round(values[row[site]]) > counts[site, kind] for kind, row in enumerate(rows.pods) if site in row
+        )
+    }
+
+
+def split(topology_sites: TopologySites, some: Mapping[int, int]) -> TopologySites:
+    """Sites of which so many nodes each are sites of their own, beside all others there."""
+    parts = np.ones(len(topology_sites.price), dtype=np.int64)
+    parts[list(some)] += list(some.values())
+    order = np.repeat(np.arange(len(parts)), parts)
+    single = np.append(order[1:] == order[:-1], False)  # the last one of each stands for all the others
+    last = np.flatnonzero(~single)
+    # All are alike: whatever a plan buys there, the single ones come first.
+    before = np.where(topology_sites.before[order] < 0, -1, last[topology_sites.before[order]])
+    before[1:] = np.where(single[:-1], np.arange(len(order) - 1), before[1:])
+    return replace(
+        topology_sites,
+        feasible=topology_sites.feasible[:, order],
+        own=topology_sites.own[:, order],
+        could=topology_sites.could[:, order],
+        capacity=topology_sites.capacity[order],
+        price=topology_sites.price[order],
+        most=np.where(single, 1, topology_sites.most[order] - (parts[order] - 1)),
+        before=before,
+        column=topology_sites.column[order],
+        domains={
+            key: tuple(values[site] for site in order.tolist())
+            for key, values in topology_sites.domains.items()
+        },
+        counting={index: each.of(order) for index, each in topology_sites.counting.items()},
+        unlimited=topology_sites.unlimited[order],
+    )

@@ -19,11 +19,13 @@ from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.pricing_instance import cliques, usable
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import SPREAD, NodeFilter, Pins
+
+ENDLESS = 1 << 40  # nodes where nothing is reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Counting:
     surely: Mask  # it counts them
     never: Mask  # it does not count them
     foreign: Mask  # nor do they show that the domain is there: labels that are known keep them out
+
+    def of(self, some: Amounts) -> Counting:
+        """Of some of the sites."""
+        return Counting(self.surely[some], self.never[some], self.foreign[some])
 
     def cut(self, some: Amounts, nodes: Counting) -> Counting:
         """Some of the sites, then nodes."""
@@ -72,6 +78,7 @@ class TopologySites:
     capacity: Amounts  # (K, R)
     price: Amounts  # (K,) nano-dollars per hour
     most: Amounts  # (K,) nodes that there are
+    before: Amounts  # (K,) the alike site of which there is a node before there is one here; -1 for none
     column: Amounts  # (K,) where an offering stands among all columns; -1 for nodes that exist
     domains: Mapping[str, tuple[str, ...]]  # per label, hostname apart: the value at each site; '' for none
     counting: Mapping[int, Counting]  # per spread
@@ -142,7 +149,7 @@ def topology_sites_of(
     some = useful[kept]
     column = land.sites.column[some]
     capacity = np.concatenate([capacity[:sold][kept], capacity[sold:]])
-    left = [columns.left.get(columns.reservation[each], UNLIMITED) for each in column.tolist()]
+    left = [columns.left.get(columns.reservation[each], ENDLESS) for each in column.tolist()]
     none = np.zeros(len(free), dtype=np.int64)
     return TopologySites(
         kinds=kinds,
@@ -154,6 +161,7 @@ def topology_sites_of(
         capacity=np.concatenate([capacity, np.tile(rules.most, (len(capacity), 1))], axis=1),
         price=np.concatenate([columns.price[column], none]),
         most=np.concatenate([np.array(left, dtype=np.int64), none + 1]),
+        before=np.full(len(capacity), -1),
         column=np.concatenate([column, none - 1]),
         domains={
             key: (*(values[site] for site in kept.tolist()), *land.of_nodes(key))
@@ -452,6 +460,11 @@ class Rows:
             if site < topology_sites.bought:
                 self._bought(site, there)
                 self._single += range(before, len(self._rows))
+        for site in np.flatnonzero(topology_sites.before >= 0).tolist():
+            most = min(int(topology_sites.most[site]), int(topology_sites.demand.sum()))
+            self.at_most(
+                {self.nodes[site]: 1.0, self.nodes[int(topology_sites.before[site])]: -float(most)}, 0
+            )
 
     def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
         """A node holds whole pods, and one at least of those that it may be bought for."""

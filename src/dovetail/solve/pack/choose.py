@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.solve.assign.items import Item
-from dovetail.solve.budget import HALF, LITTLE
 from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.arrays import Floats
 from dovetail.solve.instance.instance import Instance
@@ -17,10 +16,12 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.pack.aggregation import ItemClasses, item_classes
 from dovetail.solve.pack.destroy_repair import Refined, refine, regrouped
 from dovetail.solve.pack.greedy import Packer, Packing, rank
-from dovetail.solve.pack.local_search import joined, settled
+from dovetail.solve.pack.local_search import Improver, joined, settled
 from dovetail.solve.tolerances import GOOD
 
 _MANY = 1_000  # lots; beyond it column generation does not come to an end
+_AGAIN = 0.6  # of the time left: kept for another round, which limits make necessary
+_SHARE = 0.15  # of the work left: for greedy packings to start from
 _Opinion = tuple[Floats, Floats, bool]
 
 
@@ -48,12 +49,12 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
     )
     refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
     bound = 0.0 if packer.visitors else least
-    with instance.work.sparing(0.0, of_time=HALF if seeds[0].left.any() else 0.0):
+    with instance.work.sparing(0.0, of_time=_AGAIN if seeds[0].left.any() else 0.0):
         refinable = instance.work.left and len(packer.items) <= _MANY
         if refinable and seeds[0].price > least * GOOD:
             refined = refine(packer, seeds[0], start)
             bound = max(bound, refined.cost)
-        packing, limits = _improved(packer, start, refined, bound)
+        packing, limits = _improved(packer, start, (refined, seeds), bound)
     dual_values = _dual_values(merged, items, refined.dual_values) if refined.dual_values.any() else {}
     return Choice(_split(merged, packing), limits, dual_values, refined.market)
 
@@ -65,7 +66,7 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     over, one that spares what is limited is tried if pods were left over.
     """
     work = packer.instance.work
-    enough = work.after(LITTLE)
+    enough = work.after(_SHARE)
     found: list[Packing] = []
     spared = False
     for values, charge, only_if_left in _opinions(packer, start):
@@ -81,15 +82,23 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     return sorted(found, key=rank)
 
 
-def _improved(packer: Packer, start: Limits, refined: Refined, bound: float) -> tuple[Packing, Limits]:
-    """The best packing once it is improved, as far as the work allows."""
+def _improved(
+    packer: Packer, start: Limits, what: tuple[Refined, list[Packing]], bound: float
+) -> tuple[Packing, Limits]:
+    """The best packing once it and the seeds are improved, as far as the work allows."""
+    refined, seeds = what
     work, best = packer.instance.work, refined.packing
     if work.left:
-        if best.price > bound * GOOD or best.left.any():  # column generation knows no limits
-            best = min(best, settled(packer, best, start), key=rank)
-        known = refined.dual_values.any()
-        values = refined.dual_values if known else _by_duals(packer, packer.least_costs())
-        best = regrouped(packer, best, start, values, bound)
+        by_duals = _by_duals(packer, packer.least_costs())
+        tastes = [refined.dual_values if refined.dual_values.any() else by_duals, by_duals]
+        improver, enough = Improver(packer, start), work.after(_SHARE)
+        for number, each in enumerate((best, *seeds)):
+            near = best.price <= bound * GOOD and not best.left.any()  # column generation knows no limits
+            if near or not work.left or (number and work.used > enough):
+                break
+            better, _ = improver.run(each, tastes[number % len(tastes)], bound)
+            best = min(best, settled(packer, better, start), key=rank)
+        best = regrouped(packer, best, start, tastes[0], bound)
     best = joined(packer, best, start)
     return best, start.after(best.candidates)
 

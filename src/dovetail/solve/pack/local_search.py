@@ -1,19 +1,21 @@
-"""Local search on a packing: nodes merged, one bundle shifted to another node, many alike joined."""
+"""Local search on a packing: nodes merged, one bundle shifted, nodes emptied into others or packed anew."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 
-from dovetail.solve.budget import ENTRY
+from dovetail.base.streams import stream
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
-from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of
-from dovetail.solve.tolerances import FEW, LARGE, MANY
+from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
 
 _MOST = 4_000_000  # steps times items; with more there are too many to look at all
+_SHIFT_STEPS = 300
+_UNITS_PER_LOAD = 3  # of work, for finding its price
 
 
 def settled(packer: Packer, packing: Packing, start: Limits) -> Packing:
@@ -41,7 +43,7 @@ class _Steps:
 
     def run(self) -> Packing:
         """As many steps as pay; at equal price those that spare a node."""
-        for _ in range(MANY):
+        for _ in range(_SHIFT_STEPS):
             giver, taker = divmod(int(np.argmax(self._gain)), len(self._candidates))
             if self._gain[giver, taker] < 0 or not self._packer.instance.work.left:
                 break
@@ -124,7 +126,7 @@ class _Steps:
         """What the best step of each (giver, taker) saves, and which of the giver's moves it is."""
         patterns = np.concatenate([self._moves[giver][0] + self._counts[taker] for giver, taker in pairs])
         rest = np.concatenate([self._moves[giver][1] for giver, _ in pairs])
-        self._packer.instance.work.spend(len(patterns) * ENTRY)
+        self._packer.instance.work.spend(len(patterns) * _UNITS_PER_LOAD)
         price = self._packer.cheapest(patterns)[1] + rest
         gain = np.full(len(pairs), -np.inf)
         chosen = np.zeros(len(pairs), dtype=np.int64)
@@ -140,7 +142,11 @@ class _Steps:
         return gain, chosen
 
 
+_GROUPS = 48  # of nodes of one pattern; of more, those with most nodes are joined
 _FEW_GROUPS = 8
+_CELLS = 60_000  # groups times columns; with more there are fewer groups
+_MERGE_STEPS = 64
+_MANY = 100_000  # lots times columns; with more, no nodes are joined once the time is over
 
 
 def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
@@ -149,7 +155,7 @@ def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
     A little of it is done even once the time is over: fewer nodes are fewer claims to be written.
     """
     time_over = packer.instance.work.time_over
-    if len(packing.candidates) < 2 or (time_over and len(packer.items) * len(packer.sold) > LARGE):
+    if len(packing.candidates) < 2 or (time_over and len(packer.items) * len(packer.sold) > _MANY):
         return packing
     candidates = _Groups(packer, packing.candidates, start).run()
     if start.any:
@@ -167,11 +173,11 @@ class _Groups:
             groups.setdefault((made.counts, made.pool, made.column, made.reservation), []).append(made)
         ordered = sorted(groups.values(), key=lambda group: (bool(group[0].reservation), -len(group)))
         self._time_over = packer.instance.work.time_over
-        many = 0 if self._time_over else min(FEW, LARGE // max(1, len(packer.sold)))
+        many = 0 if self._time_over else min(_GROUPS, _CELLS // max(1, len(packer.sold)))
         most = max(_FEW_GROUPS, many)
         chosen = [group for group in ordered[:most] if not group[0].reservation]
         self._others = [made for group in ordered[len(chosen) :] for made in group]
-        size = len(chosen) + (_FEW_GROUPS if self._time_over else FEW)
+        size = len(chosen) + (_FEW_GROUPS if self._time_over else _MERGE_STEPS)
         self._made = [group[0] for group in chosen]
         self._number = np.zeros(size, dtype=np.int64)
         self._number[: len(chosen)] = [len(group) for group in chosen]
@@ -237,7 +243,7 @@ class _Groups:
             others = others[others != row]
         if not len(others):
             return
-        self._packer.instance.work.spend(len(others) * ENTRY)
+        self._packer.instance.work.spend(len(others) * _UNITS_PER_LOAD)
         most = self._price[row] + float(self._price[others].max())
         column, price = self._packer.cheapest(self._pattern[row] + self._pattern[others], most)
         saved = self._price[row] + self._price[others] - price
@@ -266,3 +272,161 @@ def _allowed(packer: Packer, candidates: list[NodeCandidate], start: Limits) -> 
         limits.take(again)
         bought.append(again)
     return bought
+
+
+_ROUNDS = 12  # groups of nodes that are packed anew
+_MERGES = 150  # groups of nodes that are tried as one node
+_GROUP = 6  # nodes in a group, at most
+_TIRED = 1_500_000  # units of work after which groups are no longer packed anew
+_FEW = 400  # nodes; beyond it only a sample is tried to be emptied
+_ENOUGH = 1.005  # times the bound: no use in looking further
+
+
+class Improver:
+    """Works on one packing at a time. Never makes it dearer, never leaves a pod out that had a node."""
+
+    def __init__(self, packer: Packer, start: Limits) -> None:
+        self._packer = packer
+        self._start = start  # before anything of the packing was bought
+        offsets = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)])
+        self._offset = [int(value) for value in offsets]
+
+    def run(self, packing: Packing, values: Floats, bound: float) -> tuple[Packing, Limits]:
+        """The improved packing and what it leaves of the limits. `bound`: a price that cannot be beaten."""
+        draw = stream(0, "solve", "improve")
+        best = self._merged(self._emptied(packing), draw)
+        price = self._packer.columns.price.astype(np.float64)
+        for _ in range(_ROUNDS):
+            work = self._packer.instance.work
+            if (
+                len(best.candidates) < 2
+                or best.price <= bound * _ENOUGH
+                or work.used > _TIRED
+                or not work.left
+            ):
+                break
+            size = min(len(best.candidates), draw.randint(2, _GROUP))
+            chosen = set(draw.sample(range(len(best.candidates)), size))
+            kept = [made for index, made in enumerate(best.candidates) if index not in chosen]
+            group = [made for index, made in enumerate(best.candidates) if index in chosen]
+            noise = np.array([draw.uniform(0.7, 1.4) for _ in range(len(values))])
+            limits = self._start.after(kept)
+            trial = self._packer.pack(values * noise, price, limits, self._patterns(group).sum(axis=0))
+            if trial.left.any() or trial.price > sum(made.price for made in group):
+                continue
+            best = self._emptied(replace(best, candidates=[*kept, *trial.candidates]))
+        best = self._merged(best, draw)
+        return best, self._start.after(best.candidates)
+
+    def _merged(self, packing: Packing, draw: Random) -> Packing:
+        """Groups of nodes that one node can replace for no more money are replaced: fewer nodes win ties."""
+        packer = self._packer
+        price = packer.columns.price
+        candidates = list(packing.candidates)
+        for _ in range(_MERGES):
+            if len(candidates) < 2 or packer.instance.work.time_over:
+                break
+            size = min(len(candidates), draw.choice((2, 2, 3, 4, 5)))
+            chosen = sorted(draw.sample(range(len(candidates)), size))
+            demand = self._patterns([candidates[index] for index in chosen]).sum(axis=0)
+            items = np.flatnonzero(demand)
+            packer.instance.work.spend(1)
+            if packer.conflict[np.ix_(items, items)].any():
+                continue
+            fits = np.all(packer.capacity >= demand @ packer.vectors, axis=1) & packer.feasible[items].all(
+                axis=0
+            )
+            fits &= ~packer.columns.reserved
+            if not fits.any():
+                continue
+            column = int(np.argmin(np.where(fits, price, np.iinfo(np.int64).max)))
+            if int(price[column]) > sum(candidates[index].price for index in chosen):
+                continue
+            kept = [made for index, made in enumerate(candidates) if index not in chosen]
+            counts = tuple((index, int(demand[index])) for index in items.tolist())
+            made = make_candidate(
+                packer.instance, packer.columns, self._start.after(kept), packer.items, (column, counts)
+            )
+            if made is not None and made.price <= sum(candidates[index].price for index in chosen):
+                candidates = [*kept, made]
+        return replace(packing, candidates=candidates)
+
+    def _patterns(self, candidates: list[NodeCandidate]) -> Amounts:
+        return loads_of([made.counts for made in candidates], len(self._packer.items))
+
+    def _emptied(self, packing: Packing) -> Packing:
+        """Nodes whose pods all fit into the capacity of others are not bought; the dearest are tried
+        first.
+        """
+        candidates = list(packing.candidates)
+        if len(candidates) < 2:
+            return packing
+        packer = self._packer
+        columns = np.array([self._offset[made.pool] + made.column for made in candidates], dtype=np.int64)
+        counts = self._patterns(candidates)
+        capacity = packer.capacity[columns] - counts @ packer.vectors
+        alive = np.ones(len(candidates), dtype=np.bool_)
+        order = sorted(range(len(candidates)), key=lambda index: -candidates[index].price)
+        for index in order[:_FEW]:
+            if packer.instance.work.time_over:
+                break
+            alive[index] = False
+            moved = self._moved(counts[index], columns, counts, capacity, alive)
+            if moved is None:
+                alive[index] = True
+                continue
+            counts += moved
+            capacity -= moved @ packer.vectors
+        if alive.all():
+            return packing
+        rebuilt = self._rebuilt(columns[alive], counts[alive])
+        if rebuilt is None or sum(made.price for made in rebuilt) > packing.price:
+            return packing
+        return replace(packing, candidates=rebuilt)
+
+    def _moved(
+        self, pattern: Amounts, columns: Amounts, counts: Amounts, capacity: Amounts, alive: Mask
+    ) -> Amounts | None:
+        """How the pattern spreads over the capacity of the nodes that stay, (B, I); None when it does not
+        fit.
+        """
+        packer = self._packer
+        moved = np.zeros_like(counts)
+        left = capacity.copy()
+        packer.instance.work.spend(len(columns))
+        for item in np.flatnonzero(pattern).tolist():
+            need = packer.vectors[item]
+            asked = need > 0
+            todo = int(pattern[item])
+            hosts = alive & packer.guests[item, columns] & np.all(left[:, asked] >= need[asked], axis=1)
+            if packer.conflict[item].any():
+                clashing = packer.conflict[item]
+                hosts &= ~((counts[:, clashing] + moved[:, clashing]) > 0).any(axis=1)
+            tightness = np.where(hosts, (left[:, asked] / need[asked]).min(axis=1), np.inf)
+            for row in np.argsort(tightness, kind="stable").tolist():
+                if not hosts[row] or not todo:
+                    break
+                number = min(todo, int((left[row, asked] // need[asked]).min()))
+                if packer.conflict[item, item]:
+                    number = min(number, 1)
+                moved[row, item] += number
+                left[row] -= number * need
+                todo -= number
+            if todo:
+                return None
+        return moved
+
+    def _rebuilt(self, columns: Amounts, counts: Amounts) -> list[NodeCandidate] | None:
+        """The nodes anew, each checked; None when one breaks a rule."""
+        packer = self._packer
+        limits = self._start.copy()
+        candidates: list[NodeCandidate] = []
+        for column, row in zip(columns.tolist(), counts, strict=True):
+            chosen = np.flatnonzero(row).tolist()
+            trial = (column, tuple((index, int(row[index])) for index in chosen))
+            made = make_candidate(packer.instance, packer.columns, limits, packer.items, trial)
+            if made is None:
+                return None
+            limits.take(made)
+            candidates.append(made)
+        return candidates
