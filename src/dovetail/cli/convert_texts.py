@@ -189,9 +189,9 @@ def _faults(part: _Part, *, both: bool) -> tuple[InputError, ...]:
 
 def _is_misnamed(key: tuple[str, str]) -> bool:
     """True iff a kind of Karpenter's, or in its groups, is of no version that ever was."""
-    if key in SCHEMAS or key in old_schemas():
-        return False
     kinds = old_schemas()
+    if key in SCHEMAS or key in kinds:
+        return False
     return key[1] in {name for _, name in kinds} or group_of(key[0]) in {group_of(have) for have, _ in kinds}
 
 

@@ -123,7 +123,7 @@ def _copies_do(workload: Workload) -> bool:
 
 
 def _between_nodes(affinity: Affinity | None) -> Iterator[Selector]:
-    """Of required rules between pods, those that look beyond one node: whom they look at."""
+    """Of required rules between pods, those that look beyond one node: the pods that they look at."""
     for rules in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
         for term in rules.required if rules else ():
             if term.topology_key != labels.HOSTNAME or rules is (affinity and affinity.pod_affinity):

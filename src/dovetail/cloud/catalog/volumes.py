@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib import resources
 
@@ -46,15 +46,18 @@ def volume_price(region: str, node_class: EC2NodeClass | None = None) -> int:
     A volume without a type is gp2, as EC2 has it. One without a size, made from a snapshot, counts with the
     size that the device has by default. Raises InputError for a size that cannot be read.
     """
-    prices = _table().get(region) or _table()[_REFERENCE]
-    month = sum(_month(volume, size, prices) for volume, size in _volumes(node_class))
-    return (month + HOURS_A_MONTH // 2) // HOURS_A_MONTH
+    return _hourly(region, _volumes(node_class))
 
 
 def block_store_price(region: str, volume: ElasticBlockStore, gib: int) -> int:
     """Nano-dollars per hour of one volume of that size."""
+    return _hourly(region, [(volume, gib)])
+
+
+def _hourly(region: str, volumes: Iterable[tuple[ElasticBlockStore, int]]) -> int:
     prices = _table().get(region) or _table()[_REFERENCE]
-    return (_month(volume, gib, prices) + HOURS_A_MONTH // 2) // HOURS_A_MONTH
+    month = sum(_month(volume, gib, prices) for volume, gib in volumes)
+    return (month + HOURS_A_MONTH // 2) // HOURS_A_MONTH
 
 
 def _volumes(node_class: EC2NodeClass | None) -> Iterator[tuple[ElasticBlockStore, int]]:

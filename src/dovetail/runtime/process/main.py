@@ -21,6 +21,7 @@ from dovetail.base.errors import InputError
 from dovetail.base.metrics import Metric
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.catalog.lookup import catalogue_price
+from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.cloud.kwok import KwokCloud, default_types, read_types
 from dovetail.cloud.kwok.machine import PLAYED
 from dovetail.cloud.listed import ListedCloud
@@ -213,10 +214,24 @@ class Process:
         gate = fence.wait if fence is not None else None
         client = client.behind(gate) if gate is not None else client
         aws = await stack.enter_async_context(self._aws(client, gate))
-        planner = await stack.enter_async_context(ProcessPlanner(self._log))
         cloud = aws.cloud if aws is not None else self._cloud(client)
         queue = aws.queue if aws is not None else None
-        ports = Ports(
+        ports = await self._ports(client, cloud, queue, stack)
+        operator = Operator(ports, self._options.settings)
+        if self._page is not None:
+            operator.state.subscribe(self._page.changed)
+        return operator, [aws.cloud.run] if aws is not None else []
+
+    async def _ports(
+        self,
+        client: HttpClient,
+        cloud: Provider,
+        queue: InterruptionQueue | None,
+        stack: contextlib.AsyncExitStack,
+    ) -> Ports:
+        """With a planner and a record of costs, which end with the stack."""
+        planner = await stack.enter_async_context(ProcessPlanner(self._log))
+        return Ports(
             client,
             cloud,
             self._clock,
@@ -227,10 +242,6 @@ class Process:
             forgiving=True,
             costs=self._cost_book(stack),
         )
-        operator = Operator(ports, self._options.settings)
-        if self._page is not None:
-            operator.state.subscribe(self._page.changed)
-        return operator, [aws.cloud.run] if aws is not None else []
 
     def _cost_routes(self) -> Sequence[web.RouteDef]:
         path, pages = self._options.cost_store, self._options.pages
@@ -320,17 +331,7 @@ class Process:
         """Without the lease: an observer acts on nothing, and there may be any number."""
         options = self._options
         async with contextlib.AsyncExitStack() as stack:
-            planner = await stack.enter_async_context(ProcessPlanner(self._log))
-            ports = Ports(
-                client,
-                cloud,
-                self._clock,
-                self._log,
-                planner,
-                self._metrics,
-                forgiving=True,
-                costs=self._cost_book(stack),
-            )
+            ports = await self._ports(client, cloud, None, stack)
             self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
             if self._page is not None:
                 seen.state.subscribe(self._page.changed)
