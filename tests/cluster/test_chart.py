@@ -368,6 +368,7 @@ def test_a_record_of_costs_has_its_place_and_its_port() -> None:
     assert {name: text for name, text in variables.items() if name.startswith("COST_")} == {
         "COST_STORE": "/var/lib/dovetail/cost.db",
         "COST_RETENTION": "2160h",
+        "COST_USAGE": "metrics-server",
         "COST_API_PORT": "9003",
     }
     spec = pod(values)
@@ -377,6 +378,16 @@ def test_a_record_of_costs_has_its_place_and_its_port() -> None:
     ports = render("dovetail", values)["Service", "dovetail"]["spec"]["ports"]
     assert [port["port"] for port in ports] == [8080, 9003]
     assert not any(name.startswith("COST_") for name in env(NAMED))
+
+
+def test_only_a_record_that_asks_a_metrics_server_may_ask_it() -> None:
+    def groups(values: str) -> set[str]:
+        rules = render("dovetail", NAMED + values)["ClusterRole", "dovetail"]["rules"]
+        return {group for rule in rules for group in rule["apiGroups"]}
+
+    assert "metrics.k8s.io" in groups("costs: {enabled: true}\n")
+    assert "metrics.k8s.io" not in groups("costs: {enabled: true, usage: 'http://prometheus:9090'}\n")
+    assert "metrics.k8s.io" not in groups("")
 
 
 def test_a_network_policy_leaves_open_what_is_used() -> None:

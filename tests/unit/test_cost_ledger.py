@@ -61,8 +61,10 @@ def _facts(draw: st.DrawFn) -> Facts:
             labels=(("team", team),) if team else (),
             containers=(("app", amounts), ("side", (("cpu", 100),))),
         )
-        usage = {"cpu": draw(st.integers(0, 64_000))} if draw(st.booleans()) else {}
-        pods.append(PodRun(f"p{number}", work, draw(st.sampled_from(machines)).id, start, end, usage))
+        run = PodRun(f"p{number}", work, draw(st.sampled_from(machines)).id, start, end)
+        for at in draw(st.lists(_INSTANTS, max_size=3)):
+            run.measured(at, draw(st.integers(0, 64_000)), draw(st.integers(0, 64 * _GIB)))
+        pods.append(run)
     volumes = []
     for number in range(draw(st.integers(0, 2))):
         start, end = draw(_spans())
@@ -149,6 +151,35 @@ def test_a_container_bears_what_it_asks_of_its_node() -> None:
     assert shop["cpuCoreHours"] == 2
     assert answer.total == 384_000_000
     assert idle["totalCost"] == pytest.approx(0.384 - shop["totalCost"], abs=1e-5)
+
+
+def test_what_was_measured_counts_where_it_is_more_than_the_requests() -> None:
+    """Each day's mean, by how much of the day is asked for; containers have the parts that they request."""
+    day = 24 * HOUR
+    machine = Instance("i-1", 0, [Rate(0, 10**9)], node="n1", capacity={"cpu": 8_000, "memory": 32 * _GIB})
+    containers = (("app", (("cpu", 3_000), ("memory", 2 * _GIB))), ("side", (("cpu", 1_000),)))
+    run = PodRun("p", Workload("shop", containers=containers), "i-1", 0)
+    for at, cpu in ((0, 1_000), (HOUR, 3_000), (day, 8_000)):
+        run.measured(at, cpu, _GIB)
+    assert run.mean_use(0, day) == {"cpu": 2_000, "memory": _GIB}
+    assert run.mean_use(12 * HOUR, 36 * HOUR) == {"cpu": 5_000, "memory": _GIB}
+    assert run.mean_use(3 * day, 4 * day) == {}
+    facts = Facts("c1", 0, 2 * day, {"i-1": machine}, [run])
+    first, second = (
+        shares_of(
+            [allocations(facts, Window(start, start + day))], Options(("namespace",), include_idle=True)
+        )
+        for start in (0, day)
+    )
+    shown = first[0].to_json()["shop"]
+    assert (shown["cpuCores"], shown["cpuCoreRequestAverage"], shown["cpuCoreUsageAverage"]) == (4, 4, 2)
+    assert (shown["cpuEfficiency"], shown["ramEfficiency"]) == (0.5, 0.5)
+    assert shown["totalEfficiency"] == 0.5
+    assert second[0].to_json()["shop"]["cpuCores"] == 8
+    assert first[0].total == second[0].total == 24 * 10**9
+    (apart,) = shares_of([allocations(facts, Window(0, day))], Options(("container",)))
+    used = {one.name: one.usage["cpu"] for one in apart}
+    assert used == {"app": 1.5, "side": 0.5}
 
 
 def test_a_window_knows_nothing_beyond_the_record() -> None:

@@ -18,6 +18,7 @@
 {{- if .Values.costs.enabled }}
 {{- $_ := set $env "COST_STORE" "/var/lib/dovetail/cost.db" }}
 {{- $_ := set $env "COST_RETENTION" .Values.costs.retention }}
+{{- $_ := set $env "COST_USAGE" .Values.costs.usage }}
 {{- $_ := set $env "COST_API_PORT" .Values.costs.apiPort }}
 {{- end }}
 {{- if .Values.webhook.enabled }}

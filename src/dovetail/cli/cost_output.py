@@ -73,7 +73,18 @@ def _groups(answer: Answer, one: AllocationSet) -> list[Allocation]:
     return sorted(found, key=lambda group: (group.is_idle, -group.total, group.name))
 
 
-_COLUMNS = ("CPU", "Memory", "GPU", "Volumes", "Other", "Total", "$/month", "Used")
+_COLUMNS = (
+    "CPU",
+    "Memory",
+    "GPU",
+    "Volumes",
+    "Other",
+    "Total",
+    "$/month",
+    "CPU used",
+    "Memory used",
+    "Unused",
+)
 
 
 def _print_table(answer: Answer, console: Console) -> None:
@@ -110,7 +121,14 @@ def _cells(group: Allocation, hours: int) -> Iterator[str]:
     yield _short(group.total)
     yield f"{group.total * HOURS_A_MONTH * HOUR / max(1, hours) / NANO:,.2f}"
     used = any(group.usage.values()) and not group.is_idle
-    yield f"{group.total_efficiency:.0%}" if used else "-"
+    yield from (f"{group.efficiency(name):.0%}" if used else "-" for name in ("cpu", "ram"))
+    yield _short(_unused(group)) if used else "-"
+
+
+def _unused(group: Allocation) -> int:
+    """Nano-dollars of what its pods ask for beyond what they use."""
+    parts = ((group.resource_cost(name), group.efficiency(name)) for name in ("cpu", "ram"))
+    return sum(round(cost * max(0.0, 1 - efficiency)) for cost, efficiency in parts)
 
 
 def _short(nanos: int) -> str:
@@ -164,6 +182,10 @@ def _rows(answer: Answer) -> Iterator[dict[str, Any]]:
                 "cpuCoreHours": round(group.hours["cpu"], 6),
                 "memoryGibHours": round(group.hours["ram"] / (1 << 30), 6),
                 "gpuHours": round(group.hours["gpu"], 6),
+                "cpuRequested": round(group.request["cpu"], 6),
+                "cpuUsed": round(group.usage["cpu"], 6),
+                "memoryGibRequested": round(group.request["ram"] / (1 << 30), 6),
+                "memoryGibUsed": round(group.usage["ram"] / (1 << 30), 6),
                 "containers": 0 if group.is_idle else group.parts,
             }
 

@@ -122,6 +122,9 @@ class Flags:
         Keep a record of what ran and what it cost in this file (SQLite), for `dovetail cost`.
     cost_retention
         For how long it is kept.
+    cost_usage
+        Who is asked once a minute what pods use, for that record: metrics-server, the address of a Prometheus
+        that scrapes cAdvisor, such as http://prometheus:9090, or none.
     cost_api_port
         Where a page and OpenCost's API (/allocation, /assets) answer from that record, read only; 0 serves
         none.
@@ -167,6 +170,7 @@ class Flags:
     spot_tolerance: int = 20
     cost_store: Path | None = None
     cost_retention: str = "2160h"
+    cost_usage: str = "metrics-server"
     cost_api_port: int = 0
     nominate_pods: Bool = "true"
 
@@ -197,6 +201,7 @@ class Flags:
             cost_retention=int(
                 _above("--cost-retention", _read("--cost-retention", parse_duration, self.cost_retention), 0)
             ),
+            cost_usage=self._cost_usage(),
             cost_port=_port("--cost-api-port", self.cost_api_port),
             webhook=self._webhook(),
         )
@@ -227,6 +232,18 @@ class Flags:
                 remedy="give --cost-store FILE too",
             )
         return self.cost_store
+
+    def _cost_usage(self) -> str:
+        given = self.cost_usage
+        if given in ("", "none"):
+            return ""
+        if given != "metrics-server" and not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", given):
+            raise InputError(
+                f"{given!r} is nothing that can be asked",
+                source="--cost-usage",
+                remedy="give metrics-server, none, or the address of a Prometheus: http://prometheus:9090",
+            )
+        return given
 
     def _settings(self) -> Settings:
         from dovetail.controllers.brakes.brakes import BrakeOptions, Rate

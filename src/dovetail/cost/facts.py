@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dovetail.base.clock import HOUR, MINUTE
+from dovetail.cost.window import DAY
 
 Record = Mapping[str, Any]
 Amounts = Mapping[str, int]  # "cpu" in milli-CPU, "memory" in bytes, devices by their resource's name
@@ -91,15 +92,48 @@ class Workload:
 
 
 @dataclass(slots=True)
+class Use:
+    """What was measured of a pod on one day: sums of so many samples, milli-CPU and bytes."""
+
+    samples: int = 0
+    cpu: int = 0
+    memory: int = 0
+
+    def add(self, cpu: int, memory: int) -> None:
+        self.samples += 1
+        self.cpu += cpu
+        self.memory += memory
+
+
+@dataclass(slots=True)
 class PodRun:
-    """A pod on an instance, from when it was bound until it ended; `usage` where it was measured."""
+    """A pod on an instance, from when it was bound until it ended.
+
+    `usage` is what was measured of it, by day: whole days of UTC since the epoch.
+    """
 
     name: str
     workload: Workload
     instance: str
     start: int
     end: int | None = None
-    usage: Amounts = field(default_factory=dict)
+    usage: dict[int, Use] = field(default_factory=dict)
+
+    def measured(self, at: int, cpu: int, memory: int) -> None:
+        """So much of it was in use at that instant: milli-CPU and bytes."""
+        self.usage.setdefault(at // DAY, Use()).add(cpu, memory)
+
+    def mean_use(self, start: int, end: int) -> dict[str, int]:
+        """What it used between two instants: days' means, by how much of each that is; {} is unknown."""
+        found = {"cpu": 0, "memory": 0}
+        known = 0
+        for day, use in self.usage.items():
+            span = min(end, (day + 1) * DAY) - max(start, day * DAY)
+            if span > 0 and use.samples:
+                known += span
+                found["cpu"] += use.cpu * span // use.samples
+                found["memory"] += use.memory * span // use.samples
+        return {name: amount // known for name, amount in found.items()} if known else {}
 
 
 @dataclass(slots=True)

@@ -101,20 +101,22 @@ def _weights(
     edges.update(at for at in marks if at is not None and node.start < at < node.end)
     for start, end in pairwise(sorted(edges)):
         here = [run for run in runs if run.start <= start and (run.end is None or run.end >= end)]
-        for resource, cause, amount in _piece(instance, here, start, group):
+        for resource, cause, amount in _piece(instance, here, (start, end), group):
             table = found[resource]
             table[cause] = table.get(cause, 0) + amount * (end - start)
     return found
 
 
 def _piece(
-    instance: Instance, here: Sequence[PodRun], at: int, group: Callable[[Workload, str], str]
+    instance: Instance, here: Sequence[PodRun], span: tuple[int, int], group: Callable[[Workload, str], str]
 ) -> list[tuple[str, Cause, int]]:
     """Of one piece: (resource, cause, amount)."""
+    at = span[0]
     asked: dict[str, int] = defaultdict(int)
     for run in here:
-        for name, amount in run.workload.requests().items():
-            asked[name] += max(amount, run.usage.get(name, 0))
+        requests, use = run.workload.requests(), run.mean_use(*span)
+        for name in {**requests, **use}:
+            asked[name] += max(requests.get(name, 0), use.get(name, 0))
     whole = _whole_cause(instance, here, at)
     gpu = Cause(FREE) if whole is None else whole
     found = [("gpu", gpu, 1)]

@@ -128,15 +128,11 @@ def _kind_of(work: Workload) -> _Kind:
 def _of_pod(
     run: PodRun, kind: _Kind, node: NodeCost, instance: Instance, window: Window, start: int, end: int
 ) -> list[Allocation]:
-    work, requests = run.workload, kind.requests
+    work = run.workload
+    measured = run.mean_use(start, end) if run.usage else {}
     made = []
-    for container, asked in kind.containers:
-        used = {
-            name: run.usage[name] * asked.get(name, 0) // requests[name]
-            if requests.get(name)
-            else run.usage[name]
-            for name in run.usage
-        }
+    for number, (container, asked) in enumerate(kind.containers):
+        used = {name: _part_of(amount, name, kind, number) for name, amount in measured.items()}
         one = Allocation(
             name=f"{node.cluster}/{node.name}/{work.namespace}/{run.name}/{container}",
             properties=Properties(
@@ -168,6 +164,16 @@ def _of_pod(
                 one.cost[resource] = share // (whole * (node.end - node.start))
         made.append(one)
     return made
+
+
+def _part_of(amount: int, name: str, kind: _Kind, number: int) -> int:
+    """Of what a pod uses, what its container of that number does: in proportion to their requests.
+
+    What rounding leaves, and what no container asks for, is the first one's.
+    """
+    whole = kind.requests.get(name, 0)
+    parts = [amount * asked.get(name, 0) // whole if whole else 0 for _, asked in kind.containers]
+    return parts[number] + (amount - sum(parts) if number == 0 else 0)
 
 
 def _lay(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
-from dovetail.cost.facts import Facts, Instance, PodRun, Rate, VolumeRun, Workload
+from dovetail.cost.facts import Facts, Instance, PodRun, Rate, Use, VolumeRun, Workload
 
 _MILLI = SECOND // 1000
 _VERSION = 1
@@ -131,7 +131,7 @@ class Store:
         ended, known = [], self._rows
         for one in pods:
             row = known.get(id(one))
-            usage = _dump(one.usage) if one.usage else None
+            usage = _usage(one)
             end = None if one.end is None else one.end // _MILLI
             if row is None:
                 name = one.name.removeprefix(one.workload.owner)
@@ -152,6 +152,12 @@ class Store:
             elif end is not None:
                 ended.append((end, usage, known.pop(id(one))))
         self._db.executemany("update pods set end = ?, usage = ? where id = ?", ended)
+
+    def write_usage(self, pods: Iterable[PodRun]) -> None:
+        """Keep what was measured of pods that are open; of those that end `write` does."""
+        rows = [(_usage(one), self._rows[id(one)]) for one in pods if id(one) in self._rows]
+        with self._errors_as_input(), self._db:
+            self._db.executemany("update pods set usage = ? where id = ?", rows)
 
     def _workload(self, work: Workload) -> int:
         if work not in self._workloads:
@@ -221,7 +227,7 @@ class Store:
             workload = works[work]
             shown = workload.owner + name[1:] if name.startswith("+") else name
             until = None if end is None else end * _MILLI
-            used = json.loads(usage) if usage else {}
+            used = {int(day): Use(*sums) for day, sums in json.loads(usage or "{}").items()}
             facts.pods.append(PodRun(shown, workload, names[machine], start * _MILLI, until, used))
         for name, start, end, known in self._db.execute(
             f"select name, start, end, known from volumes where {which.format(*span)} order by name"
@@ -242,6 +248,12 @@ def _unusable(path: Path, error: Exception) -> InputError:
 
 def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _usage(one: PodRun) -> str | None:
+    if not one.usage:
+        return None
+    return _dump({day: (use.samples, use.cpu, use.memory) for day, use in one.usage.items()})
 
 
 _KNOWN = ("claim", "node", "pool", "instance_type", "zone", "capacity_type", "ready", "ending", "why")

@@ -15,7 +15,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition, is_true
 from dovetail.api.workloads import StorageClass
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.base.errors import InputError
+from dovetail.base.errors import ApiError, InputError
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON
 from dovetail.controllers.prices import offer_of
@@ -23,10 +23,12 @@ from dovetail.cost.facts import Instance, PodRun, Rate, Workload, owner_of, shar
 from dovetail.cost.store import Store
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels, resources
+from dovetail.runtime.usage import Measured, UsageSource
 from dovetail.runtime.volume_costs import VolumeRecord
 from dovetail.units.timestamp import parse_rfc3339
 
 _EVERY = 15 * SECOND
+_MEASURES = MINUTE  # between two looks at what pods use
 _PRICES = 10 * MINUTE  # between two looks at what is paid: the market changes spot prices
 _FORGETS = 24 * 60 * MINUTE
 ListPrice = Callable[[Mapping[str, str]], int | None]
@@ -35,10 +37,18 @@ ListPrice = Callable[[Mapping[str, str]], int | None]
 class CostRecord:
     """Subscribed to a State when it is made. `keep`: nanoseconds after which what has ended is dropped.
 
-    `listed` prices nodes of no pool by their labels; None is not known and counts as free.
+    `listed` prices nodes of no pool by their labels; None is not known and counts as free. `usage` is asked
+    what pods use, where there is one.
     """
 
-    def __init__(self, context: Context, store: Store, keep: int, listed: ListPrice) -> None:
+    def __init__(
+        self,
+        context: Context,
+        store: Store,
+        keep: int,
+        listed: ListPrice,
+        usage: UsageSource | None = None,
+    ) -> None:
         self._context = context
         self._store = store
         self._keep = keep
@@ -56,6 +66,7 @@ class CostRecord:
         self._volumes = VolumeRecord(
             lambda name: context.state.get(StorageClass, name), self._facts.volumes, self._known_until
         )
+        self._usage = usage
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
@@ -88,6 +99,38 @@ class CostRecord:
             if clock.monotonic() - forgotten >= _FORGETS:
                 forgotten = clock.monotonic()
                 self._store.forget(now - self._keep)
+
+    async def measure(self) -> None:
+        """Ask for ever what pods use, once a minute; a source that does not answer is asked less often."""
+        clock = self._context.clock
+        written = clock.monotonic()
+        said, wait = "", _MEASURES
+        while self._usage is not None:
+            await clock.sleep(wait)
+            try:
+                found = await self._usage.read()
+            except ApiError as error:
+                wait = _PRICES
+                if said != (said := str(error)):
+                    self._context.log.record("costs.use_unknown", error=said)
+                continue
+            said, wait = "", _MEASURES
+            self.take_usage(found, clock.now())
+            if clock.monotonic() - written >= _PRICES:
+                written = clock.monotonic()
+                self._write_usage()
+
+    def take_usage(self, found: Measured, now: int) -> None:
+        """What pods use now."""
+        for (namespace, name, _), run in self._runs.items():
+            if run.end is None and (amounts := found.get((namespace, name))) is not None:
+                run.measured(now, *amounts)
+
+    def _write_usage(self) -> None:
+        try:
+            self._store.write_usage(run for run in self._facts.pods if run.usage and run.end is None)
+        except InputError as error:
+            self._context.log.record("costs.failed", error=str(error))
 
     def _begin(self) -> None:
         """All that is there is known: what was open and is not there ended while the process was away."""

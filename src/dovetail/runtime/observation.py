@@ -79,7 +79,10 @@ class Observation:
         context = self._context(self.state)
         if ports.costs is not None:  # a file of its own, which is no part of the cluster
             book = ports.costs
-            yield "observer.costs", CostRecord(context, book.store, book.keep, book.listed).run
+            record = CostRecord(context, book.store, book.keep, book.listed, book.usage)
+            yield "observer.costs", record.run
+            if book.usage is not None:
+                yield "observer.usage", record.measure
         Rival(context, self.tally)
         batcher = Batcher(ports.clock, settings.batch_idle_duration, settings.batch_max_duration)
         yield "observer.trigger.pod", PodTrigger(context, batcher).queue.run

@@ -64,6 +64,7 @@ from dovetail.runtime.costs import CostRecord, ListPrice
 from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metered import CONTROLLER, Metered
 from dovetail.runtime.settings import Settings
+from dovetail.runtime.usage import UsageSource
 from dovetail.runtime.watches import Watches
 
 Part = tuple[str, Callable[[], Awaitable[None]]]
@@ -76,6 +77,7 @@ class CostBook:
     store: Store
     keep: int
     listed: ListPrice
+    usage: UsageSource | None = None  # asked what pods use
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,10 @@ class Operator:
             yield "storedversions", StoredVersions(context).run
         if self._costs is not None:
             book = self._costs
-            yield "costs", CostRecord(context, book.store, book.keep, book.listed).run
+            record = CostRecord(context, book.store, book.keep, book.listed, book.usage)
+            yield "costs", record.run
+            if book.usage is not None:
+                yield "usage", record.measure
         yield from self._classes_and_pools()
         yield from self._claims()
         batcher = Batcher(

@@ -48,6 +48,7 @@ from dovetail.runtime.process.greet import greet, has_definitions
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.runtime.process.options import Options, Page, WebhookOptions
+from dovetail.runtime.usage import METRICS_SERVER, MetricsServer, Prometheus, UsageSource
 
 if TYPE_CHECKING:
     from dovetail.runtime.process.conversion import ConversionWebhook
@@ -240,7 +241,7 @@ class Process:
             self._metrics,
             queue,
             forgiving=True,
-            costs=self._cost_book(stack),
+            costs=self._cost_book(client, stack),
         )
 
     def _cost_routes(self) -> Sequence[web.RouteDef]:
@@ -253,14 +254,18 @@ class Process:
             self._log.listener = self._page.logged
         return [*cost_routes(past, now), *(self._page.routes if self._page is not None else ())]
 
-    def _cost_book(self, stack: contextlib.AsyncExitStack) -> CostBook | None:
+    def _cost_book(self, client: HttpClient, stack: contextlib.AsyncExitStack) -> CostBook | None:
         """The record that is written to, if one is wanted."""
         options = self._options
         if options.cost_store is None:
             return None
         store = Store.open(options.cost_store, write=True)
         stack.callback(store.close)
-        return CostBook(store, options.cost_retention, self._listed_price)
+        source: UsageSource | None = None
+        if options.cost_usage:
+            asked = options.cost_usage
+            source = MetricsServer(client.transport) if asked == METRICS_SERVER else Prometheus(asked)
+        return CostBook(store, options.cost_retention, self._listed_price, source)
 
     def _listed_price(self, stamped: Mapping[str, str]) -> int | None:
         """Of a node of no pool."""
