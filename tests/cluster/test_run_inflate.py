@@ -66,6 +66,30 @@ spec:
       - {name: inflate, image: "registry.k8s.io/pause:3.7", resources: {requests: {cpu: "1"}}}
 """
 
+# Stands for a metrics server: the API server itself answers what pods use.
+METERS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: pods.metrics.k8s.io
+  annotations: {api-approved.kubernetes.io: "unapproved, of a test"}
+spec:
+  group: metrics.k8s.io
+  scope: Namespaced
+  names: {kind: PodMetrics, plural: pods}
+  versions:
+  - name: v1beta1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+METER = """
+apiVersion: metrics.k8s.io/v1beta1
+kind: PodMetrics
+metadata: {name: NAME}
+containers: [{name: inflate, usage: {cpu: 250000000n, memory: 65536Ki}}]
+"""
+
 
 @pytest.fixture(scope="module")
 def prepared() -> Iterator[ControlPlane]:
@@ -101,15 +125,17 @@ def scaled(plane: ControlPlane, count: int) -> None:
 
 
 def test_one_six_one(prepared: ControlPlane, tmp_path: Path) -> None:
-    kubectl(prepared, "apply", "-f", "-", stdin=POOL)
+    kubectl(prepared, "apply", "-f", "-", stdin=POOL + "---" + METERS)
     (port,) = free_ports(1)
     costs = ("--cost-store", str(tmp_path / "cost.db"), "--cost-api-port", str(port))
     with Controller(prepared, tmp_path, "--batch-idle-duration", "500ms", *costs) as controller:
         kubectl(prepared, "apply", "-f", "-", stdin=INFLATE)
         for count in (1, 6, 1):
             scaled(prepared, count)
+            measured(prepared)
         check_endpoints(controller)
         check_page(port)
+        check_use(port)
         check_log(controller)
         check_secrets(prepared, controller)
         assert kubectl(prepared, *LEASE)["spec"]["holderIdentity"]
@@ -143,6 +169,30 @@ def check_page(port: int) -> None:
     assert {"launch", "disruption"} <= {row["what"] for row in now["decisions"]}
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/data.json", timeout=60) as answer:
         assert node["name"] in answer.read().decode()
+
+
+def measured(plane: ControlPlane) -> None:
+    pods = kubectl(plane, "get", "pods", "-l", "app=inflate", "-o", "json")["items"]
+    meters = [METER.replace("NAME", pod["metadata"]["name"]) for pod in pods]
+    eventually(lambda: plane.run("kubectl", "apply", "-f", "-", stdin="---".join(meters)), bool)
+
+
+def check_use(port: int) -> None:
+    """A quarter of the core that each pod asks for, as the meters say."""
+    question = "/allocation?window=1h&aggregate=pod&filter=controllerName:%22inflate%22"
+
+    def shown() -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{question}", timeout=30) as answer:
+            return json.load(answer)["data"][0].values()
+
+    found = eventually(shown, lambda pods: any(pod["cpuCoreUsageAverage"] for pod in pods), seconds=90)
+    used = next(pod for pod in found if pod["cpuCoreUsageAverage"])
+    assert (used["cpuCoreRequestAverage"], used["cpuCoreUsageAverage"], used["cpuEfficiency"]) == (
+        1,
+        0.25,
+        0.25,
+    )
+    assert used["ramByteUsageAverage"] == 64 * 2**20
 
 
 def check_log(controller: Controller) -> None:

@@ -103,8 +103,8 @@ class CostRecord:
     async def measure(self) -> None:
         """Ask for ever what pods use, once a minute; a source that does not answer is asked less often."""
         clock = self._context.clock
-        written = clock.monotonic()
-        said, wait = "", _MEASURES
+        written = clock.monotonic() - _PRICES
+        said, wait = "", _EVERY
         while self._usage is not None:
             await clock.sleep(wait)
             try:
