@@ -92,6 +92,13 @@ def test_the_budget_that_decides_a_rollout_is_named(tmp_path: Path, capsys: Capt
     assert found["course"]["drifted"] == found["course"]["nodes"] > 0
     assert found["course"]["done"] == found["course"]["drifted"]
     assert found["decidedBy"] == ["PodDisruptionBudget shop/kafka lets 2 go"]
+    # What is told without playing the change is what happens.
+    told = asked(capsys, "diff", example, "-f", example / "new", "--after", "16m", "--work", "20000")
+    assert {one["drifts"] for one in told["nodes"]} == {"AMIDrift"}
+    assert len(told["nodes"]) == found["course"]["drifted"]
+    base = 2  # vCPUs of the machine that is of no pool
+    assert told["vcpus"]["before"] == found["course"]["vcpus_before"] + base
+    assert told["undo"]["objects"][0]["spec"]["amiSelectorTerms"] == old["spec"]["amiSelectorTerms"]
     assert any("shop/kafka" in text for text in found["course"]["blocked"])
 
 

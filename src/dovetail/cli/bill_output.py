@@ -53,7 +53,7 @@ def _price(node: ExistingNode, kind: InstanceType | None, extra: int) -> Price |
     if not here:
         return None
     listed = on_demand(kind, here[0].zone, here[0].price)
-    return Price(here[0].price + extra, listed + extra, here[0].estimated)
+    return Price(here[0].price + extra, listed + extra, here[0].estimated, here[0].price)
 
 
 def bill_document(

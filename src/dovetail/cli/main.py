@@ -33,6 +33,7 @@ _COMMANDS = {
     "rollout": "Change manifests, and show when the last node is replaced and what decides it.",
     "replay": "Play a real cluster again, from a snapshot and its history.",
     "plan": "Show which nodes would be bought for a set of manifests.",
+    "diff": "Show what changed manifests would do: nodes that drift, pods, cost, the way back.",
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "top": "Watch nodes: what fills them, what they cost, why they stay, what comes next.",
     "cost": "Show what the past cost and who bears it: by namespace, workload, label, node.",

@@ -108,13 +108,17 @@ class Question:
 
     def problem(self) -> Problem:
         """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
-        return self._asked(copying=False)[0]
+        return self.problem_of(self.reading)
+
+    def problem_of(self, reading: Reading) -> Problem:
+        """The same of other manifests than those that were named."""
+        return self._asked(reading, copying=False)[0]
 
     def with_copies(self) -> tuple[Problem, tuple[Copied, ...]]:
         """The same, but of workloads of very many pods most are counted beside it."""
-        return self._asked(copying=True)
+        return self._asked(self.reading, copying=True)
 
-    def _asked(self, *, copying: bool) -> tuple[Problem, tuple[Copied, ...]]:
+    def _asked(self, reading: Reading, *, copying: bool) -> tuple[Problem, tuple[Copied, ...]]:
         from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
         from dovetail.cli.plan_input import read_problem
         from dovetail.cli.prices import use_prices, warn_of_other_terms, warn_of_unpriced
@@ -136,10 +140,10 @@ class Question:
                 "prices are of a region's types, and --instance-types has its own", source="--prices"
             )
         given = ", ".join(self.filename) or "the cluster"
-        problem, copied = read_problem(self.reading, given, source, options, copying=copying)
+        problem, copied = read_problem(reading, given, source, options, copying=copying)
         if source.region:
             warn_of_unpriced(problem.pools, source.region)
-            objects = (item.object for item in self.reading.manifests)
+            objects = (item.object for item in reading.manifests)
             warn_of_other_terms(problem.pools, (one for one in objects if isinstance(one, EC2NodeClass)))
         return problem, copied
 

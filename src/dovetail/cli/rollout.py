@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,14 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from dovetail.base.clock import SECOND
-from dovetail.base.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dovetail.reading import Manifest
     from dovetail.simulate.questions.rollout import Course
-    from dovetail.simulate.scenario.scenario import Scenario
 
 _SHOWN = 8
 _NEVER = float("inf")
@@ -79,7 +75,9 @@ def rollout(
     """
     from rich.console import Console
 
+    from dovetail.cli.new_objects import new_files, of_quota, rewritten, way_back
     from dovetail.cli.runs_output import progress, remark, time_of
+    from dovetail.reading import read
     from dovetail.simulate.experiment.runs import Job, cores, played
     from dovetail.simulate.experiment.variant import Variant
     from dovetail.simulate.questions.rollout import alternatives, course
@@ -90,17 +88,17 @@ def rollout(
 
     known = load(scenario)
     begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
-    files, at = _files(filename), time_of_day(known, begins)
+    files, at = new_files(filename), time_of_day(known, begins)
     before = originals(scenario)
     assumed: dict[str, str] = {}
     if before:  # a replay: the account's selectors mean nothing in the simulated one
-        objects, assumed = _rewritten(known, files, before)
+        objects, assumed = rewritten(known, read(files).manifests, before)
         extra = Addition(objects_later={at: objects}, duration=begins + length)
     else:
         extra = Addition(later={at: files}, duration=begins + length)
     number = known.seed if seed is None else seed
     if undo is not None:
-        _write_undo(known.manifests, before, files, undo)
+        way_back(known.manifests, read(files).manifests, before).write(undo)
     for subject, text in sorted(assumed.items()):
         remark(f"Assumed of the new objects: {subject}: {text}")
     found: dict[str, Course] = {}
@@ -123,72 +121,12 @@ def rollout(
     else:
         _print(found, settings, seconds)
         if quota is not None:
-            left = quota - found[""].vcpus_peak
-            rest = f"leaves {left:,}" if left >= 0 else f"is {-left:,} too many, and launches fail"
-            Console(highlight=False).print(f"The peak {rest} of a quota of {quota:,} vCPUs.")
+            text = of_quota(found[""].vcpus_peak, quota)
+            Console(highlight=False).print(f"{text[0].upper()}{text[1:]}.")
     if undo is not None:
         remark(f"Way back: {undo}")
     if keep is not None:
         remark(f"Scenario: {keep}")
-
-
-def _files(paths: Sequence[Path]) -> list[Path]:
-    """Those below folders as well; raises InputError for what cannot be read, under the user's own names."""
-    from dovetail.cli.messages import note
-    from dovetail.reading import read
-    from dovetail.reading.sources import STDIN_PATH, files_of
-
-    if not {"-", STDIN_PATH}.isdisjoint(map(str, paths)):
-        remedy = "write it to a file, which can be read for each way to go about it"
-        raise InputError("standard input can be read only once", source="--filename", remedy=remedy)
-    found = [Path(one) for path in paths for one, _ in files_of(str(path), recursive=True, note=note)]
-    read(found)
-    return found
-
-
-def _rewritten(
-    known: Scenario, files: Sequence[Path], before: Sequence[Mapping[str, Any]]
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The new objects as the simulated account can hold them, and what was assumed for that."""
-    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-    from dovetail.reading import read
-    from dovetail.simulate.replay.nodeclass import Surroundings, rewrite_new
-
-    objects = [copy.deepcopy(item.document) for item in read(files).manifests]
-    classes = [item.written[1] for item in known.manifests if item.written[0] == EC2NodeClass.KIND]
-    cluster = known.file.cluster
-    around = Surroundings(cluster.name, cluster.version, known.file.region)
-    return objects, rewrite_new(objects, before, around, classes)
-
-
-def _write_undo(
-    before: Sequence[Manifest], originals: Sequence[Mapping[str, Any]], files: Sequence[Path], undo: Path
-) -> None:
-    """What the new objects replace; those that replace nothing are named, to be deleted.
-
-    `originals` are objects as the account has them, where those of the scenario were rewritten.
-    """
-    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-    from dovetail.base.yaml_writing import all_written
-    from dovetail.reading import read
-
-    known = {item.written: item for item in before}
-    fresh = [item.written for item in read(files).manifests]
-    if undo.exists():
-        raise InputError("it is there already", source=str(undo), remedy="name a new file")
-    added = "".join(f"# kubectl delete {kind} {key}\n" for kind, key in fresh if (kind, key) not in known)
-    if originals and any(kind == EC2NodeClass.KIND and (kind, key) in known for kind, key in fresh):
-        added += "# A snapshot has no userData: where a class had some, it must be put back here.\n"
-    # What is shared inside a document is written out.
-    real = {
-        (each["kind"], each["metadata"]["name"]): {key: each[key] for key in each if key != "status"}
-        for each in originals
-    }
-    old = [json.loads(json.dumps(real.get(key) or known[key].located.value)) for key in fresh if key in known]
-    try:
-        undo.write_text(added + all_written(old, allow_unicode=True), "utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(undo)) from None
 
 
 def _vcpus(region: str) -> dict[str, int]:

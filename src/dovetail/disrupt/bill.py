@@ -28,11 +28,15 @@ _GROUP = "eks.amazonaws.com/nodegroup"
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of a node, all parts of it, in nano-dollars per hour; `on_demand` is the same machine's on demand."""
+    """Of a node, all parts of it, in nano-dollars per hour; `on_demand` is the same machine's on demand.
+
+    `instance` is the part that is for the instance alone.
+    """
 
     hourly: int
     on_demand: int
     estimated: bool = False
+    instance: int = 0
 
 
 Prices = Mapping[str, Price]  # by name of node; what is not there is unknown
@@ -178,13 +182,17 @@ def _movable(problem: Problem) -> frozenset[str]:
 
 def anew(problem: Problem) -> Problem:
     """The pods of movable nodes are to be placed, as if the nodes had never been. Pending ones are not."""
-    movable = _movable(problem)
-    away = [node for node in problem.nodes if node.name in movable]
+    return without(problem, _movable(problem))
+
+
+def without(problem: Problem, going: frozenset[str]) -> Problem:
+    """The pods of these nodes are to be placed, on those that stay or on new ones. Pending ones are not."""
+    away = [node for node in problem.nodes if node.name in going]
     pods = tuple(unbound(pod) for node in away for pod in node.pods if reschedulable(pod))
     return replace(
         problem,
         pods=pods,
-        nodes=tuple(node for node in problem.nodes if node.name not in movable),
+        nodes=tuple(node for node in problem.nodes if node.name not in going),
         pools=tuple(replace(pool, usage=_left(pool, away)) for pool in problem.pools),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from dovetail.api.core import Pod
 from dovetail.api.meta import is_true
 from dovetail.cluster.nodes import join
 from dovetail.cluster.problem import ClusterObjects
@@ -35,7 +36,7 @@ class Standing:
 
 def standing(objects: ClusterObjects, name: str, now: int) -> Standing | None:
     """At `now` (ns since the epoch); None for a node without a NodeClaim: Dovetail never disrupts it."""
-    views = tuple(_views(objects))
+    views = tuple(node_views(objects))
     view = next((one for one in views if one.name == name), None)
     if view is None:
         return None
@@ -80,10 +81,14 @@ def _faults(view: NodeView) -> Iterator[str]:
         yield from (one.message for one in pool_faults(view.pool))
 
 
-def _views(objects: ClusterObjects) -> Iterator[NodeView]:
+def node_views(objects: ClusterObjects) -> Iterator[NodeView]:
+    """Every machine that has a NodeClaim, with its pool and its pods."""
     pools = {pool.metadata.name: pool for pool in objects.pools}
+    pods: dict[str, list[Pod]] = {}
+    for pod in objects.pods:
+        pods.setdefault(pod.spec.node_name, []).append(pod)
     for machine in join(objects.nodes, objects.claims, None):
         if machine.claim is not None:
-            pods = tuple(pod for pod in objects.pods if pod.spec.node_name == machine.name)
+            here = tuple(pods.get(machine.name, ()))
             pool = pools.get(machine.pool)
-            yield NodeView(machine.claim, machine.node, pool, pods, going=machine.deleting)
+            yield NodeView(machine.claim, machine.node, pool, here, going=machine.deleting)

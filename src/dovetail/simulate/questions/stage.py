@@ -16,6 +16,9 @@ from zoneinfo import ZoneInfo
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.yaml_writing import all_written, written
+from dovetail.kube.memory.store import Change
+from dovetail.simulate.analysis.log import Record
+from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.document import Document as ScenarioDocument
 from dovetail.simulate.scenario.history import Step, read_history
 from dovetail.simulate.scenario.scenario import FILE_NAME, Scenario, load
@@ -52,6 +55,32 @@ def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Pa
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", source=str(folder)) from None
         yield folder
+
+
+class _Objects:
+    """A spectator that knows every object as it is now."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str, str], Document] = {}
+
+    def changed(self, change: Change[Any]) -> None:
+        document = change.after.document
+        meta = document["metadata"]
+        key = (document["kind"], meta.get("namespace", ""), meta["name"])
+        if change.type == "DELETED":
+            self.known.pop(key, None)
+        else:
+            self.known[key] = document
+
+    def progress(self, now: int, records: Sequence[Record]) -> None:
+        pass
+
+
+def cluster_after(scenario: Scenario, length: int) -> list[Document]:
+    """The objects of its API server once so much of it (ns) is played."""
+    objects = _Objects()
+    simulate(scenario.until(length), spectator=objects)
+    return list(objects.known.values())
 
 
 def time_of_day(scenario: Scenario, at: int) -> str:
