@@ -12,11 +12,11 @@ from dovetail.model.plan import PlannedClaim
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement
-from dovetail.model.resources import Resources, add, fits
+from dovetail.model.resources import fits, total
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import ignored_reason
 from dovetail.verify.violation import Violation
-from dovetail.verify.worlds import Catalogue, Offer, node_keys, runs_on
+from dovetail.verify.worlds import Catalogue, Offer, node_keys
 
 MOST_TYPES = 600
 
@@ -145,27 +145,19 @@ def _room(
 
     What only daemons ask for keeps no pod away, however much it is.
     """
-    total: Resources = {}
-    for facts in pods:
-        total = add(total, facts.requests)
-    short = [name for name, amount in total.items() if amount > claim.requests.get(name, 0)]
+    asked = total(facts.requests for facts in pods)
+    short = [name for name, amount in asked.items() if amount > claim.requests.get(name, 0)]
     if short:
         yield Violation("requests", claim.name, f"says less than its pods ask for: {', '.join(short)}")
-    keys = node_keys(item.facts for item in catalogue.daemons)
-    taints = catalogue.pools[claim.pool].taints
-    asked = {name: amount for name, amount in total.items() if amount > 0}
     clashes = _port_clashes(pods)
-    for kind, nodes in offer.by_type(keys):
-        for node in nodes:
-            daemons = [item for item in catalogue.daemons if runs_on(item, taints, claim.name, node)]
-            shared = asked
-            if daemons:
-                load = total
-                for item in daemons:
-                    load = add(load, item.facts.requests)
-                shared = {name: load[name] for name in asked}
-                clashes |= _port_clashes([*pods, *(item.facts for item in daemons)])
-            if not fits(shared, catalogue.allocatable(kind)):
+    for room in offer.rooms(catalogue.daemons, catalogue.pools[claim.pool].taints, claim.name):
+        load = {name: amount + room.asked.get(name, 0) for name, amount in asked.items() if amount > 0}
+        if room.daemons:
+            clashes |= _port_clashes([*pods, *(item.facts for item in room.daemons)])
+        if all(amount <= room.least(name) for name, amount in load.items() if amount > 0):
+            continue
+        for kind in room.kinds:
+            if not fits(load, catalogue.allocatable(kind)):
                 yield Violation("resources", claim.name, f"{kind.name} does not hold its pods and daemons")
     for clash in sorted(clashes):
         yield Violation("host ports", claim.name, clash)

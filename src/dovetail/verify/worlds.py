@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import product
 
@@ -17,6 +17,7 @@ from dovetail.model.offering import InstanceType, Offering, affordable
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
+from dovetail.model.resources import Resources, total
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 
 
@@ -35,7 +36,7 @@ class Offer:
     def __init__(self, worlds: list[World]) -> None:
         self.worlds = worlds
         self._distinct: dict[tuple[str, ...], list[dict[str, str]]] = {}
-        self._by_type: dict[tuple[str, ...], list[tuple[InstanceType, list[dict[str, str]]]]] = {}
+        self._rooms: dict[Hashable, list[Room]] = {}
 
     @cached_property
     def prices(self) -> Mapping[str, int]:
@@ -70,15 +71,33 @@ class Offer:
             self._distinct[order] = _distinct(self.worlds, order)
         return self._distinct[order]
 
-    def by_type(self, keys: Iterable[str]) -> list[tuple[InstanceType, list[dict[str, str]]]]:
-        """The same for each type."""
-        order = tuple(sorted(keys))
-        if order not in self._by_type:
+    def rooms(self, daemons: Sequence[Daemon], taints: Sequence[Taint], name: str) -> list[Room]:
+        """Its types by the DaemonSets that put a pod on a node of this name with these taints.
+
+        A type whose offerings differ in that is in several. Where no daemon looks at the name, all share one.
+        """
+        by_name = any(
+            term.fields.expressions for item in daemons for term in item.facts.node_rule.terms or ()
+        )
+        key = (tuple(taints), name if by_name else "")
+        if key not in self._rooms:
+            order = sorted(node_keys(item.facts for item in daemons))
             same: dict[str, list[World]] = {}
             for world in self.worlds:
                 same.setdefault(world.instance_type.name, []).append(world)
-            self._by_type[order] = [(some[0].instance_type, _distinct(some, order)) for some in same.values()]
-        return self._by_type[order]
+            found: dict[tuple[int, ...], list[InstanceType]] = {}
+            for some in same.values():
+                nodes = _distinct(some, order)
+                sets = {
+                    tuple(i for i, item in enumerate(daemons) if runs_on(item, taints, name, node))
+                    for node in nodes
+                }
+                for chosen in sets:
+                    found.setdefault(chosen, []).append(some[0].instance_type)
+            self._rooms[key] = [
+                Room(tuple(daemons[i] for i in chosen), tuple(kinds)) for chosen, kinds in found.items()
+            ]
+        return self._rooms[key]
 
 
 def _distinct(worlds: list[World], keys: Sequence[str]) -> list[dict[str, str]]:
@@ -100,6 +119,30 @@ class Daemon:
 
     name: str
     facts: PodFacts
+
+
+@dataclass(frozen=True)
+class Room:
+    """Types of node on which the same daemons run."""
+
+    daemons: tuple[Daemon, ...]
+    kinds: tuple[InstanceType, ...]
+    _least: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def asked(self) -> Resources:
+        """What the daemons ask for together."""
+        return total(item.facts.requests for item in self.daemons)
+
+    @cached_property
+    def _allocatable(self) -> tuple[Resources, ...]:
+        return tuple(kind.allocatable() for kind in self.kinds)
+
+    def least(self, name: str) -> int:
+        """The least of a resource that one of the types leaves to pods and daemons."""
+        if name not in self._least:
+            self._least[name] = min(room.get(name, 0) for room in self._allocatable)
+        return self._least[name]
 
 
 class Catalogue:
