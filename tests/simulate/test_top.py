@@ -103,6 +103,11 @@ def test_a_log_as_it_was(played: Played, capsys: pytest.CaptureFixture[str]) -> 
         (["--log", "LOG", "--timezone", "Mars/Base"], "is no time zone"),
         (["--log", "LOG", "--node-selector", "a=(b"], "--node-selector"),
         (["--at", "2026-03-02T10:00:05Z"], "only a log knows the past"),
+        (["--node-sort", "foo=up"], "give KEY=asc or KEY=dsc"),
+        (["--node-sort", "=dsc"], "is nothing to sort nodes by"),
+        (["--resources", "cpu,bogus"], "give cpu, memory, pods, ephemeral-storage"),
+        (["--extra-labels", "a_/b"], "is no label"),
+        (["--metrics", "localhost:8080"], "is no address"),
         (["--kubeconfig", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )
@@ -112,6 +117,30 @@ def test_wrong_words(
     given = [str(played.log) if one == "LOG" else one for one in arguments]
     assert run(["top", *given]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_the_file_of_eks_node_viewer(
+    played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It counts where a flag does not."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".eks-node-viewer"
+    path.write_text(
+        "# mine\nresources = cpu,memory\nstyle=#1,#2,#3\ndisable-pricing=true\nnode-sort=creation\n"
+    )
+    assert run(["top", "--log", str(played.log), "--node-sort", "creation=dsc"]) == 0
+    shown = capsys.readouterr()
+    assert "~/.eks-node-viewer says resources=cpu,memory, disable-pricing=True" in " ".join(shown.err.split())
+    assert " memory " in shown.out
+    assert "$" not in shown.out.partition("least:")[0]
+    for line, complaint in (
+        ("colour=red", "is no option"),
+        ("disable-pricing=maybe", "neither true nor false"),
+    ):
+        path.write_text(f"\n{line}\n")
+        assert run(["top", "--log", str(played.log)]) == 2
+        assert f"{path}:2: " in (error := capsys.readouterr().err)
+        assert complaint in error
 
 
 def test_a_file_that_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,12 +209,33 @@ def test_keys(played: Played) -> None:
     asyncio.run(drive())
 
 
+def test_a_narrow_terminal(played: Played) -> None:
+    """All of the head is there, names are cut, the columns to the right are reached."""
+
+    async def drive() -> None:
+        application = Top(played.board, Still(played.feed), UTC)
+        async with application.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            head = str(application.query_one("#head").render()).splitlines()
+            assert max(map(len, head)) <= 78
+            assert "/month" in head[0]
+            assert application.query_one("#head").size.height == len(head)
+            assert "…" in _seen(application)
+            assert "WHY IT STAYS" not in _seen(application)
+            await pilot.press(*[">"] * 8)
+            assert "WHY IT STAYS" in _seen(application)
+            await pilot.press(*["<"] * 8, "slash", *"nowhere", "enter")
+            assert "none with all of: nowhere" in _seen(application)
+
+    asyncio.run(drive())
+
+
 def test_lines_beyond_the_screen_are_not_made(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     shown = Grid.show
 
-    def show(grid: Grid, headings: tuple[str, ...], count: int, cells: Any) -> None:
-        shown(grid, headings, count * 1_000, lambda line: made.append(line) or cells(line % count))
+    def show(grid: Grid, headings: tuple[str, ...], count: int, cells: Any, nothing: str) -> None:
+        shown(grid, headings, count * 1_000, lambda line: made.append(line) or cells(line % count), nothing)
 
     monkeypatch.setattr(Grid, "show", show)
 

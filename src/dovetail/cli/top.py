@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cyclopts import Parameter
 
 from dovetail.base.errors import ApiError, DovetailError, InputError
+from dovetail.cli.top_flags import Flags, with_file
 
 if TYPE_CHECKING:
-    from dovetail.model.selector import Selector
     from dovetail.views.top.board import Board
     from dovetail.views.top.feed import Feed
 
@@ -23,13 +23,13 @@ _LEAST = 15.0  # seconds between two looks at the controller's metrics
 
 def top(
     *,
-    node_selector: str = "",
-    node_sort: str = "creation=dsc",
-    resources: str = "cpu",
-    extra_labels: str = "",
-    disable_pricing: Annotated[bool, Parameter(negative="")] = False,
+    node_selector: str | None = None,
+    node_sort: str | None = None,
+    resources: str | None = None,
+    extra_labels: str | None = None,
+    disable_pricing: Annotated[bool | None, Parameter(negative="")] = None,
     kubeconfig: Path | None = None,
-    context: str = "",
+    context: str | None = None,
     log: Path | None = None,
     at: str = "",
     metrics: str = "",
@@ -39,7 +39,8 @@ def top(
 
     Figures, words and flags are those of eks-node-viewer. Beside its table there are the claims that have no
     node yet, pending pods and why they wait, and what comes next: budgets, drift, age. Nothing is written.
-    Where standard output is no terminal, it is one look, as plain text.
+    Where standard output is no terminal, it is one look, as plain text. What eks-node-viewer's own file says,
+    ~/.eks-node-viewer, counts where a flag does not: NAME=VALUE lines, names as below without dashes.
 
     Examples:
 
@@ -54,9 +55,9 @@ def top(
         Show only the nodes that this label selector matches.
     node_sort
         KEY=asc or KEY=dsc; KEY is creation, a label, or eks-node-viewer/node-cpu-usage and the like. As in
-        eks-node-viewer, creation=dsc is the oldest first.
+        eks-node-viewer, creation=dsc is the oldest first, and the default.
     resources
-        Names of resources, with commas between them: each has its own usage.
+        Names of resources, with commas between them: each has its own usage. cpu by default.
     extra_labels
         Labels of nodes to show beside them, with commas between them.
     disable_pricing
@@ -80,18 +81,17 @@ def top(
 
     from dovetail.cli.run import first
     from dovetail.cloud.catalog.lookup import catalogue_price
-    from dovetail.views.top.board import Board, Settings
+    from dovetail.views.top.board import Board
     from dovetail.views.top.feed import LogFeed
-    from dovetail.views.top.order import Sort
 
-    settings = Settings(
-        resources=_names(resources) or ("cpu",),
-        extra_labels=_names(extra_labels),
-        sort=Sort.parse(node_sort),
-        selector=_selector(node_selector),
-        pricing=not disable_pricing,
-    )
+    given = Flags(node_selector, node_sort, resources, extra_labels, disable_pricing, kubeconfig, context)
+    flags = with_file(given, kubeconfig="KUBECONFIG" not in os.environ)
+    settings = flags.settings()
     zone = _zone(timezone)
+    if metrics and not metrics.startswith(("http://", "https://")):
+        raise InputError(
+            f"{metrics!r} is no address", source="--metrics", remedy="such as http://localhost:8080/metrics"
+        )
     board = Board(settings, catalogue_price)
     live = sys.stdout.isatty()
     if log is not None:
@@ -109,7 +109,7 @@ def top(
     if at:
         raise InputError("only a log knows the past", source="--at", remedy="give --log FILE as well")
     try:
-        asyncio.run(_cluster(board, kubeconfig, context, metrics, zone, live=live))
+        asyncio.run(_cluster(board, flags, metrics, zone, live=live))
     except* DovetailError as group:
         raise _with_remedy(first(group)) from None
 
@@ -124,9 +124,7 @@ def _with_remedy(error: DovetailError) -> DovetailError:
     )
 
 
-async def _cluster(
-    board: Board, kubeconfig: Path | None, context: str, metrics: str, zone: ZoneInfo, *, live: bool
-) -> None:
+async def _cluster(board: Board, flags: Flags, metrics: str, zone: ZoneInfo, *, live: bool) -> None:
     # Help imports every command; an HTTP client is not theirs to pay for.
     import asyncio
 
@@ -136,7 +134,7 @@ async def _cluster(
     from dovetail.views.top.board import Board
     from dovetail.views.top.feed import ClusterFeed, look
 
-    access = locate(os.environ, kubeconfig=kubeconfig, context=context)
+    access = locate(os.environ, kubeconfig=flags.kubeconfig, context=flags.context or "")
     async with connect(access) as http, asyncio.TaskGroup() as tasks:
         client = ReadOnlyClient(http)
         least = _Least(metrics)
@@ -219,21 +217,6 @@ def _print(board: Board, now: int) -> None:
             cells = [[str(cell) for cell in pane.cells(board, item, now)] for item in items]
             lines += ["", f"{pane.title} ({len(items)})", *text.aligned([list(pane.headings(board)), *cells])]
     print("\n".join(lines))
-
-
-def _names(given: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name in (part.strip() for part in given.split(",")) if name))
-
-
-def _selector(given: str) -> Selector | None:
-    from dovetail.model.selector import Selector
-
-    if not given:
-        return None
-    try:
-        return Selector.parse(given)
-    except ValueError as error:
-        raise InputError(str(error), source="--node-selector", remedy="such as pool=web,team!=a") from None
 
 
 def _zone(name: str) -> ZoneInfo:

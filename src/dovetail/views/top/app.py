@@ -38,7 +38,7 @@ class Top(App[None]):
     """
 
     CSS = """
-    #head { padding: 0 1; }
+    #head { padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     #tabs { height: 1; padding: 0 1; background: $panel; }
     #filter { height: 3; display: none; }
     Grid { height: 1fr; }
@@ -85,7 +85,6 @@ class Top(App[None]):
     def on_mount(self) -> None:
         """See App."""
         self.title = f"dovetail top: {self.feed.title}"
-        self._head.styles.height = len(self.board.settings.resources) + 2
         self._grid.focus()
         self._coming = asyncio.get_running_loop().create_task(self.feed.run(), name="feed")
         self._coming.add_done_callback(self._ended)
@@ -124,13 +123,24 @@ class Top(App[None]):
     def _draw(self, now: int) -> None:
         board, pane = self.board, self._pane
         self._items = items = matching(pane, board, self._words, now)
-        self._head.update(self._head_text(now), layout=False)
+        head = self._head_text(now)
+        self._head.update(head, layout=False)
+        if self._head.styles.height is None or self._head.styles.height.value != head.plain.count("\n") + 1:
+            self._head.styles.height = head.plain.count("\n") + 1
         self._tabs.update(self._tabs_text(), layout=False)
-        self._grid.show(pane.headings(board), len(items), lambda line: pane.cells(board, items[line], now))
+        nothing = f"none with all of: {self._words}" if self._words else f"no {pane.title}"
+        self._grid.show(
+            pane.headings(board), len(items), lambda line: pane.cells(board, items[line], now), nothing
+        )
 
     def _head_text(self, now: int) -> Text:
-        lines = text.head(self.board)
-        lines[-1] += f"   {beyond.gap(self.board)}"
+        width = self.size.width - 2
+        lines = text.head(self.board, width=width)
+        gap = beyond.gap(self.board)
+        if len(lines[-1]) + 3 + len(gap) <= width:
+            lines[-1] += f"   {gap}"
+        else:
+            lines.append(gap)
         at = datetime.fromtimestamp(now // SECOND, self.zone)
         drawn = Text("\n".join((*lines, f"{self.feed.title}   {at:%Y-%m-%d %H:%M:%S %Z}   {self._pace}   ")))
         return drawn.append(self.feed.trouble(), style="bold yellow")

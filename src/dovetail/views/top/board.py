@@ -148,6 +148,14 @@ class Sums:
                 before = sums.get(name, _ZERO)
                 sums[name] = before + amount if sign > 0 else before - amount
 
+    def shift(self, old: Row, new: Row) -> None:
+        """The row has changed, and what it can hold has not: mostly only a few of its amounts have."""
+        self.price += (new.price or 0) - (old.price or 0)
+        for name in old.used.keys() | new.used.keys():
+            before, after = old.used.get(name, _ZERO), new.used.get(name, _ZERO)
+            if before.nanos != after.nanos:
+                self.used[name] = self.used.get(name, _ZERO) - before + after
+
 
 class Board:
     """Takes in objects (`take`), and answers rows and sums.
@@ -315,12 +323,15 @@ class Board:
         key = self._key(self.settings.sort, 0)
         for provider in self._changed:
             old = self._rows.pop(provider, None)
-            if old is not None:
-                self.sums.add(old, -1)
-            new = self._row(provider)
+            new = self._row(provider, old)
             if new is not None:
                 self._rows[provider] = new
-                self.sums.add(new, 1)
+            if old is not None and new is not None and old.allocatable is new.allocatable:
+                self.sums.shift(old, new)
+            else:
+                for row, sign in ((old, -1), (new, 1)):
+                    if row is not None:
+                        self.sums.add(row, sign)
             # Most changes leave a row where it is, and sorting 5,000 takes longer than all else.
             if (new is None) != (old is None) or (new is not None and self._keys.get(provider) != key(new)):
                 self._order = None
@@ -374,7 +385,8 @@ class Board:
         assert self.unbound == {key: pod for key, pod in self.pods.items() if not pod.spec.node_name}
         assert sum(self.phases.values()) == len(self.pods)
 
-    def _row(self, provider: str) -> Row | None:
+    def _row(self, provider: str, old: Row | None = None) -> Row | None:
+        """As it is now; `old` is as it was, of which all holds still that follows from node and claim."""
         node, claim = self._nodes.get(provider), self._of_provider.get(provider)
         subject: Node | NodeClaim | None = node or claim
         if subject is None:
@@ -384,7 +396,24 @@ class Board:
             return None
         name = node.metadata.name if node is not None else _named(claim)
         here = self._on.get(name, {})
-        pods = tuple(here.values())
+        pods, used = tuple(here.values()), dict(self._used.get(name, {}))
+        price = self._price_of(provider, stamped)
+        if old is not None and old.node is node and old.claim is claim:
+            kind = old.type if _COMPUTE not in stamped else _type(stamped, pods)
+            return Row(
+                name,
+                node,
+                claim,
+                pods,
+                used,
+                old.allocatable,
+                price,
+                kind,
+                old.kind,
+                old.state,
+                old.ready,
+                old.since,
+            )
         ready = condition(subject.status.conditions, "Ready")
         up = node is not None and ready is not None and ready.status == "True"
         changed = ready.last_transition_time if node is not None and ready is not None and not up else ""
@@ -393,9 +422,9 @@ class Board:
             node=node,
             claim=claim,
             pods=pods,
-            used=dict(self._used.get(name, {})),
+            used=used,
             allocatable=subject.status.allocatable,
-            price=self._price_of(provider, stamped),
+            price=price,
             type=_type(stamped, pods),
             kind=_kind(stamped),
             state=_state(subject),

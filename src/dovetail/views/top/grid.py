@@ -17,6 +17,8 @@ from textual.strip import Strip
 Cell = str | Text
 _HEADING, _CHOSEN = Style(bold=True, dim=True), Style(reverse=True)
 _GAP = 2
+_NARROW, _NAME = 100, 24  # a terminal of fewer columns shows of the first so many characters, or a third
+_ASIDE = 20  # columns that a step sideways has
 
 
 class Grid(ScrollView, can_focus=True):
@@ -30,6 +32,8 @@ class Grid(ScrollView, can_focus=True):
         Binding("down,j", "move(1)", show=False),
         Binding("pageup,left", "page(-1)", show=False),
         Binding("pagedown,right", "page(1)", show=False),
+        Binding("less_than_sign,shift+left", "aside(-1)", show=False),
+        Binding("greater_than_sign,shift+right", "aside(1)", show=False),
         Binding("home,g", "move(-1000000000)", show=False),
         Binding("end,G", "move(1000000000)", show=False),
         Binding("enter", "choose", "open"),
@@ -49,18 +53,32 @@ class Grid(ScrollView, can_focus=True):
         self._make: Callable[[int], Sequence[Cell]] = lambda _: ()
         self._made: dict[int, Sequence[Cell]] = {}  # lines that were made since `show`
         self._widths: list[int] = []
+        self._nothing = ""
+        self._style = Style()  # of the widget: dear to ask for, and the same for all lines
         self.cursor = 0
 
-    def show(self, headings: tuple[str, ...], count: int, cells: Callable[[int], Sequence[Cell]]) -> None:
-        """From now on. `cells` is asked for the lines that are seen, each time that they are drawn."""
+    def show(
+        self, headings: tuple[str, ...], count: int, cells: Callable[[int], Sequence[Cell]], nothing: str = ""
+    ) -> None:
+        """From now on. `cells` is asked for the lines that are seen, each time that they are drawn.
+
+        `nothing` is said where there are none.
+        """
+        self._nothing = nothing
         if headings != self._headings:
             self._widths = [len(text) for text in headings]
         self._headings, self._count, self._make = headings, count, cells
         self._made = {}
+        self._style = self.rich_style
         self.cursor = max(0, min(self.cursor, count - 1))
         self._measure()
         self.virtual_size = Size(sum(self._widths) + _GAP * len(self._widths), count + 1)
         self.refresh()
+
+    def on_resize(self) -> None:
+        """Columns are measured anew."""
+        self._widths = [len(text) for text in self._headings]
+        self.show(self._headings, self._count, self._make, self._nothing)
 
     def top(self) -> None:
         """To the first line."""
@@ -73,8 +91,15 @@ class Grid(ScrollView, can_focus=True):
 
     def _cells(self, number: int) -> Sequence[Cell]:
         if number not in self._made:
-            self._made[number] = self._make(number)
+            name, *rest = self._make(number)
+            self._made[number] = (self._fitted(name), *rest)
         return self._made[number]
+
+    def _fitted(self, name: Cell) -> Cell:
+        """A name takes no more than a third of a narrow terminal; the page about it has all of it."""
+        width = self.size.width
+        most = max(_NAME, width // 3) if 0 < width < _NARROW else len(name)
+        return f"{str(name)[: most - 1]}…" if len(name) > most else name
 
     def _measure(self) -> None:
         for number in self._seen():
@@ -91,9 +116,11 @@ class Grid(ScrollView, can_focus=True):
             strip = self._strip(
                 self._cells(number), _CHOSEN if number == self.cursor and self.has_focus else Style()
             )
+        elif y == 1 and not self._count:
+            return Strip([Segment(self._nothing, _HEADING)]).crop_extend(0, self.size.width, self._style)
         else:
-            return Strip.blank(self.size.width, self.rich_style)
-        return strip.crop_extend(left, left + self.size.width, self.rich_style).apply_style(self.rich_style)
+            return Strip.blank(self.size.width, self._style)
+        return strip.crop_extend(left, left + self.size.width, self._style).apply_style(self._style)
 
     def _strip(self, cells: Sequence[Cell], style: Style) -> Strip:
         segments: list[Segment] = []
@@ -112,6 +139,10 @@ class Grid(ScrollView, can_focus=True):
     def action_page(self, pages: int) -> None:
         """A screen further."""
         self.action_move(pages * max(1, self.size.height - 2))
+
+    def action_aside(self, steps: int) -> None:
+        """Show the columns further right, or left."""
+        self.scroll_to(x=self.scroll_offset.x + steps * _ASIDE, animate=False)
 
     def action_choose(self) -> None:
         """Ask for more about the line of the cursor."""

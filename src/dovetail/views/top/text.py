@@ -9,7 +9,7 @@ from dovetail.model.resources import PODS
 from dovetail.units.quantity import Quantity
 from dovetail.views.top.board import Board, Row, percent
 
-_WIDE, _NARROW = 40, 35  # characters of the bars above and of those of nodes
+_WIDE, _NARROW, _SHORT = 40, 35, 5  # characters of the bars above, of those of nodes, and the fewest
 _HELP = "←/→ page • q: quit"
 _WAITING = "Waiting for update or no nodes found..."
 _ZERO = Quantity(0)
@@ -30,8 +30,14 @@ def screen(board: Board, now: int, *, height: int | None = None, page: int = 0) 
     return [*above, "", *table(shown, board, now), "•" * pages, _HELP]
 
 
-def head(board: Board) -> list[str]:
-    """A line for each resource, and one for the pods."""
+def head(board: Board, *, width: int | None = None) -> list[str]:
+    """A line for each resource, and one for the pods; bars are as long as `width` lets them be."""
+    found = _head(board, _WIDE)
+    over = max(map(len, found)) - width if width is not None else 0
+    return _head(board, max(_SHORT, _WIDE - over)) if over > 0 else found
+
+
+def _head(board: Board, wide: int) -> list[str]:
     board.refresh()
     sums, settings = board.sums, board.settings
     lines = []
@@ -41,7 +47,7 @@ def head(board: Board) -> list[str]:
         amount = f"({used!s:>10}/{there})" if number == 0 else f" {used}/{there}"
         first = f"{sums.nodes:,} nodes" if number == 0 else ""
         price = money(sums.price) if number == 0 and settings.pricing else ""
-        lines.append([first, amount, f"{share:.1f}%", resource, bar(share, _WIDE), price])
+        lines.append([first, amount, f"{share:.1f}%", resource, bar(share, wide), price])
     phases = board.phases
     pods = (
         f"{len(board.pods):,} pods ({phases['Pending']:,} pending {phases['Running']:,} running "
