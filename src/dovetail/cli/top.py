@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cyclopts import Parameter
 
 from dovetail.base.errors import ApiError, DovetailError, InputError
-from dovetail.cli.top_flags import Flags, with_file
 
 if TYPE_CHECKING:
+    from dovetail.cli.top_flags import Flags
     from dovetail.views.top.board import Board
     from dovetail.views.top.feed import Feed
 
@@ -80,6 +80,7 @@ def top(
     import asyncio
 
     from dovetail.cli.run import first
+    from dovetail.cli.top_flags import Flags, with_file
     from dovetail.cloud.catalog.lookup import catalogue_price
     from dovetail.views.top.board import Board
     from dovetail.views.top.feed import LogFeed
