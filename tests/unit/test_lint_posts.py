@@ -73,7 +73,7 @@ IN_EXAMPLES = {
     136: ("post-001/as-written/inflate.yaml", 40, "IN007"),
     27: ("post-001/as-written/node-class.yaml", 2, "IN008"),
     71: ("post-002/as-written/01-provisioner.yaml", 13, "NP001"),
-    73: ("post-002/as-written/01-provisioner.yaml", 20, "NC003"),
+    73: ("post-002/as-written/01-provisioner.yaml", 21, "NC003"),
     75: ("post-002/as-written/02-deployment.yaml", 23, "IN010"),
     93: ("post-003/as-written/provisioner.yaml", 8, "IN009"),
     94: ("post-003/as-written/provisioner.yaml", 12, "NP002"),

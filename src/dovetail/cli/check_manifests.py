@@ -169,11 +169,12 @@ def _comments(sources: set[str]) -> Mapping[str, Silenced]:
 
 
 def _fixable(found: Sequence[Finding], inventory: Inventory) -> tuple[Finding, ...]:
-    """Mends are for YAML as it is written, not for what was converted or templated."""
+    """Mends are for YAML as it is written, not for what was converted, templated or a part of an object."""
     own = {id(item) for item in (*inventory.written, *inventory.values)}
     return tuple(
         item
-        if item.mend is None or (id(item.document) in own and item.source.endswith(_MENDABLE))
+        if item.mend is None
+        or (id(item.document) in own and not item.document.moved and item.source.endswith(_MENDABLE))
         else replace(item, mend=None)
         for item in found
     )

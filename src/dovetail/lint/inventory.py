@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ from dovetail.api.core import Node, Pod, PodSpec, Taint
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.keda import ScaledJob, ScaledObject
+from dovetail.api.keda import ScaledJob, ScaledObject, ScaledObjectSpec
 from dovetail.api.meta import Object
 from dovetail.api.workloads import (
     CronJob,
@@ -210,12 +211,15 @@ class Inventory:
         yield from self.of(HorizontalPodAutoscaler)
 
     @cached_property
-    def scaled(self) -> frozenset[tuple[str, str, str]]:
-        """(namespace, kind, name) of what they decide about."""
-        return frozenset(
-            (item.metadata.namespace, item.spec.scale_target_ref.kind, item.spec.scale_target_ref.name)
-            for _, item in self.scalers()
-        )
+    def scaled(self) -> dict[tuple[str, str, str], int]:
+        """(namespace, kind, name) of what they decide about -> how many replicas they make at most."""
+        found: dict[tuple[str, str, str], int] = {}
+        for _, item in self.scalers():
+            target, spec = item.spec.scale_target_ref, item.spec
+            most = spec.max_replica_count if isinstance(spec, ScaledObjectSpec) else spec.max_replicas
+            key = (item.metadata.namespace, target.kind, target.name)
+            found[key] = max(most, found.get(key, 0))
+        return found
 
     def one_cluster(self, one: Manifest, other: Manifest) -> bool:
         """False iff two objects are in folders of different clusters: some pool or class is in both."""
@@ -266,6 +270,21 @@ class Inventory:
         for _, claim in self.of(NodeClaim):
             found.setdefault(claim.metadata.labels.get(labels.NODEPOOL, ""), []).append(claim)
         return found
+
+
+def nested(value: dict[str, Any]) -> dict[str, Any]:
+    """Values as a map of maps; what Helm sets by `--set a.b=c` has dots in its keys."""
+    result: dict[str, Any] = {}
+    for key, item in value.items():
+        inner = result
+        *above, last = [step.replace("\\.", ".") for step in re.split(r"(?<!\\)\.", key)]
+        for step in above:
+            inner = inner.setdefault(step, {})
+            if not isinstance(inner, dict):
+                break
+        else:
+            inner[last] = item
+    return result
 
 
 def _values(wanted: Requirements, key: str) -> frozenset[str]:

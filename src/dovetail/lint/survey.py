@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from dovetail.lint import shelf
 from dovetail.lint.inventory import Fault, Inventory
 from dovetail.model import labels
 from dovetail.reading import Located, documents, read_leniently
+from dovetail.reading.paths import at
 from dovetail.reading.terraform import is_expression, read_terraform
+from dovetail.reading.yamltext import read_yaml
 
 _CHART_KEYS = frozenset({"settings", "controller", "serviceAccount", "logLevel", "serviceMonitor"})
+_CHARTS = ("karpenter", "dovetail")
 _LONGEST = 1 << 30  # a line
 _NO_PLACE = ("no such file or folder", "cannot be read", "addresses are not fetched")
 
@@ -45,6 +49,10 @@ def survey(
                 continue
             if _is_record(located):
                 continue
+            if parts := _of_subcharts(located):
+                values.extend(parts)
+                continue
+            values.extend(_of_releases(located, errors.append))
             written.append(located)
             yield located
         for path in paths:
@@ -93,8 +101,8 @@ def _faults(errors: list[InputError], written: list[Located]) -> Iterator[Fault]
         places.sort()
     for error in (single for several in errors for single in several.faults):
         places = starts.get(error.source, [])
-        at = bisect_right(places, (error.line or 0, error.column or _LONGEST, len(written)))
-        about = written[places[at - 1][2]] if at and (error.kind or error.path) else None
+        place = bisect_right(places, (error.line or 0, error.column or _LONGEST, len(written)))
+        about = written[places[place - 1][2]] if place and (error.kind or error.path) else None
         fault = Fault(error, about)
         if not (_is_terraform(error.source) and is_expression(fault.value)):
             yield fault
@@ -105,6 +113,77 @@ def _is_values(value: Any) -> bool:
     if not isinstance(value, dict) or "kind" in value or "apiVersion" in value:
         return False
     return helm_values.is_values(value) or len(_CHART_KEYS & value.keys()) >= 2
+
+
+def _of_subcharts(located: Located) -> list[Located]:
+    """Values of our charts in those of a chart that has them as its parts."""
+    value = located.value
+    if not isinstance(value, dict) or "kind" in value or "apiVersion" in value:
+        return []
+    parts = [(name, value.get(name)) for name in _CHARTS]
+    return [
+        _part(located, name, inner)
+        for name, inner in parts
+        if isinstance(inner, dict) and helm_values.is_values(inner)
+    ]
+
+
+def _of_releases(located: Located, fault: Callable[[InputError], None]) -> Iterator[Located]:
+    """Values in an object that has a controller install a chart: Flux' HelmRelease, Argo CD's Application."""
+    value = located.value
+    kind, spec = (value.get("kind"), value.get("spec")) if isinstance(value, dict) else (None, None)
+    if not isinstance(spec, dict):
+        return
+    if (
+        kind == "HelmRelease"
+        and _is_chart(at(spec, "chart.spec.chart"))
+        and isinstance(spec.get("values"), dict)
+    ):
+        yield _part(located, "spec.values", spec["values"])
+    if kind != "Application":
+        return
+    several = spec.get("sources")
+    sources = (
+        [(f"spec.sources[{index}]", item) for index, item in enumerate(several)]
+        if isinstance(several, list)
+        else [("spec.source", spec.get("source"))]
+    )
+    for path, source in sources:
+        helm = source.get("helm") if isinstance(source, dict) and _is_chart(source.get("chart")) else None
+        if not isinstance(helm, dict):
+            continue
+        if isinstance(helm.get("valuesObject"), dict):
+            yield _part(located, f"{path}.helm.valuesObject", helm["valuesObject"])
+        if isinstance(helm.get("values"), str):
+            yield from _of_block(located, f"{path}.helm.values", helm["values"], fault)
+
+
+def _is_chart(name: Any) -> bool:
+    return isinstance(name, str) and name.rpartition("/")[2] in _CHARTS
+
+
+def _part(located: Located, path: str, value: dict[str, Any]) -> Located:
+    return located.with_value(value, tuple((key, f"{path}.{key}") for key in value))
+
+
+def _of_block(
+    located: Located, path: str, text: str, fault: Callable[[InputError], None]
+) -> Iterator[Located]:
+    """What a block of text holds, each line of it in its place in the file."""
+    above = located.line_of(path)
+    lines = located.text().split("\n")[above - located.line + 1 :]
+    first = next((line for line in lines if line.strip()), "")
+    indented = textwrap.indent(text, " " * (len(first) - len(first.lstrip())))
+    try:
+        found = [
+            item
+            for item in read_yaml("\n" * above + indented, located.source)
+            if isinstance(item.value, dict)
+        ]
+    except InputError as error:
+        fault(error)
+        return
+    yield from found
 
 
 def _is_record(located: Located) -> bool:

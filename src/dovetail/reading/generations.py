@@ -12,6 +12,7 @@ from dovetail.api.schema import Schema, unknown_fields, without_unknown
 from dovetail.base.errors import InputError, InputErrors
 from dovetail.reading.kinds import is_from_server
 from dovetail.reading.located import Located
+from dovetail.reading.paths import at
 from dovetail.reading.refusals import broken, refusal, subject, unknown_field
 
 _MOST_NAMED = 3  # fields of a workload
@@ -46,7 +47,16 @@ def today(
             for change in result.changes()
             if change.new is not None and change.old is not None
         )
-        yield located.with_value(result.document, moved)
+        yield located.with_value(result.document, (*moved, *_tags(result.document, moved)))
+
+
+def _tags(document: Document, moved: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Where each tag of the terms was, that a map of tags has become."""
+    for new, old in moved:
+        terms = at(document, new) if new.endswith("SelectorTerms") and old.endswith("Selector") else None
+        for index, term in enumerate(terms if isinstance(terms, list) else ()):
+            for key in term.get("tags") or ():
+                yield f"{new}[{index}].tags.{key}", f"{old}.{key}"
 
 
 def admit_old(located: Located, schema: Schema) -> Document:

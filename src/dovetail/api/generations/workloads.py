@@ -35,6 +35,9 @@ def modernise(edit: Editor) -> None:
             if isinstance(taint, dict) and taint.get("key") == OLD_TAINT:
                 _taint(edit, ("spec", "taints", index))
         return
+    if edit.get("kind") == "NodePool":
+        _annotations(edit, ("spec", "template", "metadata", "annotations"))
+        return
     for meta, spec in pods(edit.document):
         _annotations(edit, (*meta, "annotations"))
         _pod_spec(edit, spec)

@@ -18,14 +18,16 @@ from dovetail.cloud.aws.amifamily.userdata.check import remarks
 from dovetail.cloud.aws.nodeclass.validation import faults
 from dovetail.cloud.catalog.settings import ami_family
 from dovetail.lint.finding import Remark, Severity, rule
-from dovetail.lint.inventory import Inventory, PoolView
+from dovetail.lint.inventory import Inventory, PoolView, nested
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.reading import Manifest
+from dovetail.reading import Located, Manifest
+from dovetail.reading.paths import at
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _TERMS = ("subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms")
 _TAGS = ("karpenter.sh/discovery", "alpha.eksctl.io/cluster-name", "kubernetes.io/role/internal-elb")
+_OF_A_CLUSTER = "kubernetes.io/cluster"  # with the cluster's name after it
 # Words of tag keys that are written wrong by a letter.
 _WORDS = ("karpenter", "kubernetes", "discovery", "provisioner", "nodepool", "environment", "cluster")
 CONTROLLERS_ROLE = re.compile(r"irsa|(?:^|[-_./])controller|karpenter[-_]?controller|pod[-_]?identity", re.I)
@@ -33,6 +35,7 @@ _FAMILIES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket", "windows": "Win
 _MOST_COMPARED = 50
 _MOST_NAMED = 5  # of many classes
 _A_SHARE = 4  # a volume that costs a quarter of its instance is worth a word
+_LEAST_CORES, _LEAST_MEMORY = 2_000, 3 << 30  # of a node that is bought for more than a daemon
 _WORTH_TELLING = NANO_DOLLARS // 100  # nano-dollars an hour
 _READY = (
     ("SubnetsReady", "subnetSelectorTerms", "subnet"),
@@ -46,12 +49,12 @@ def controller_role(inventory: Inventory) -> Iterator[Remark]:
     annotated = {
         str(role).rpartition("/")[2]
         for values in inventory.values
-        for role in _role_annotations(values.value)
+        for role in _role_annotations(nested(values.value))
     }
     for manifest, item in inventory.of(EC2NodeClass):
         role = item.spec.role
         same = bool(role) and role.rpartition("/")[2] in annotated
-        if role and (same or CONTROLLERS_ROLE.search(role)):
+        if same or looks_like_the_controllers(role):
             yield Remark(
                 manifest.located,
                 "spec.role",
@@ -64,6 +67,11 @@ def controller_role(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+def looks_like_the_controllers(role: str) -> bool:
+    """True iff a role is called as the controller's usually is, and does not say that it is for nodes."""
+    return bool(CONTROLLERS_ROLE.search(role)) and "node" not in role.lower()
+
+
 def _role_annotations(values: Any) -> Iterator[Any]:
     account = values.get("serviceAccount") if isinstance(values, dict) else None
     given = account.get("annotations") if isinstance(account, dict) else None
@@ -73,6 +81,7 @@ def _role_annotations(values: Any) -> Iterator[Any]:
 
 @rule("NC003", "selector-tag-off", _WARNING, "A tag in a selector that is like the usual one, and is another")
 def selector_tag_off(inventory: Inventory) -> Iterator[Remark]:
+    clusters = _cluster_names(inventory)
     for manifest, item in inventory.of(EC2NodeClass):
         used = {key for name in _TERMS for term in _terms(item, name) for key in term.tags}
         for name in _TERMS:
@@ -89,6 +98,14 @@ def selector_tag_off(inventory: Inventory) -> Iterator[Remark]:
                             "class never becomes ready and its pools buy nothing",
                             f"did you mean {meant}? dovetail check aws shows what is tagged",
                         )
+                    elif of := _other_value(item, key, term.tags[key], clusters):
+                        yield Remark(
+                            manifest.located,
+                            f"spec.{name}[{index}].tags.{key}",
+                            f"tag {key} is {term.tags[key]} in {name}, and {of[0]} in {of[1]}",
+                            "tags match by their letters, so one of the two finds nothing",
+                            f"did you mean {of[0]}?",
+                        )
 
 
 def _terms(item: EC2NodeClass, name: str) -> tuple[SelectorTerm, ...]:
@@ -99,6 +116,39 @@ def _terms(item: EC2NodeClass, name: str) -> tuple[SelectorTerm, ...]:
     }[name]
 
 
+def _cluster_names(inventory: Inventory) -> dict[str, str]:
+    """What values call the cluster, and where they say it."""
+    found = {}
+    for values in inventory.values:
+        settings = nested(values.value).get("settings")
+        name = settings.get("clusterName") if isinstance(settings, dict) else None
+        if isinstance(name, str) and name:
+            found[name] = "settings.clusterName"
+    return found
+
+
+def _other_value(
+    item: EC2NodeClass, key: str, value: str, clusters: dict[str, str]
+) -> tuple[str, str] | None:
+    """(value, where it is) of the cluster's name, or of the same tag in other terms, that differs by a slip.
+
+    Of two values of a class, the one that the fewer terms have is the slip, and the first one of a draw.
+    """
+    if key != _TAGS[0] or value in clusters:
+        return None
+    for name, where in clusters.items():
+        if _slip(value, name):
+            return name, where
+    held = [(term.tags[key], name) for name in _TERMS[:2] for term in _terms(item, name) if key in term.tags]
+    values = [each for each, _ in held]
+    for other, where in held:
+        first = values.index(value) < values.index(other)
+        seldom = (values.count(value), not first) < (values.count(other), first)
+        if _slip(value, other) and seldom:
+            return other, where
+    return None
+
+
 def _near_tag(key: str, used: set[str]) -> str:
     """The usual tag that a key was meant to be: by a letter, or by what was added to it."""
     for known in _TAGS:
@@ -106,6 +156,12 @@ def _near_tag(key: str, used: set[str]) -> str:
             return ""
         if _one_off(key, known) or (key.startswith(f"{known}/") and (known in used or known == _TAGS[0])):
             return known
+    # The usual name in another domain of Karpenter's, or a cluster's own tag.
+    if re.fullmatch(r"karpenter[\w.]*/discovery", key):
+        return _TAGS[0]
+    beginning, _, cluster = key.rpartition("/")
+    if cluster and beginning != _OF_A_CLUSTER and _one_off(beginning, _OF_A_CLUSTER):
+        return f"{_OF_A_CLUSTER}/{cluster}"
     return ""
 
 
@@ -207,6 +263,8 @@ def class_invalid(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+# In a line that is no remark.
+_BOOTSTRAP = re.compile(r"^[ \t]*(?!#)\S?.*?(/etc/eks/bootstrap\.sh)", re.M)
 # Folders of AL2023's kubelet that are none: the one that is read is config.json.d.
 _WRONG_FOLDER = re.compile(r"/etc/kubernetes/kubelet/(?!config\.json\.d/)conf[\w.-]*\.d/")
 
@@ -217,7 +275,7 @@ def user_data(inventory: Inventory) -> Iterator[Remark]:
         text, family = item.spec.user_data, ami_family(item)
         if not text:
             continue
-        if family == "AL2023" and (match := re.search(r"^.*?(/etc/eks/bootstrap\.sh)", text, re.M)):
+        if family == "AL2023" and (match := _BOOTSTRAP.search(text)):
             yield Remark(
                 manifest.located,
                 "spec.userData",
@@ -284,16 +342,29 @@ def _volume(view: PoolView, item: EC2NodeClass) -> Any:
         for offering in kind.offerings
         if offering.price and offering.capacity_type == labels.ON_DEMAND
     )
-    if not prices or volumes < _WORTH_TELLING or volumes * _A_SHARE < median_low(prices):
+    if not prices or volumes < _WORTH_TELLING:
         return None
-    share = 100 * volumes / median_low(prices)
+    # A pool of many sizes buys small nodes as well, for which a volume of the middle's size is dear.
+    useful = sorted(
+        offering.price
+        for kind in view.types
+        if kind.capacity.get("cpu", 0) >= _LEAST_CORES and kind.capacity.get("memory", 0) >= _LEAST_MEMORY
+        for offering in kind.offerings[:1]
+        if offering.price and offering.capacity_type == labels.ON_DEMAND
+    )
+    of_the_middle = volumes * _A_SHARE >= median_low(prices)
+    if not of_the_middle and not (useful and volumes >= useful[0]):
+        return None
+    price = median_low(prices) if of_the_middle else useful[0]
+    instance = "an instance" if of_the_middle else "the cheapest instance"
+    share = 100 * volumes / price
     where = view.region if view.known else f"{view.region}, where no region is known"
 
     def texts(name: str) -> tuple[str, str, str]:
         return (
             f"the volumes of EC2NodeClass {name} cost ${volumes / NANO_DOLLARS:.3f} an hour and node",
-            f"that is {share:.0f} % of what an instance of NodePool {view.name} costs on demand "
-            f"(${median_low(prices) / NANO_DOLLARS:.3f} in {where})",
+            f"that is {share:.0f} % of what {instance} of NodePool {view.name} costs on demand "
+            f"(${price / NANO_DOLLARS:.3f} in {where})",
             "make them as large as pods need; larger ones come with new nodes",
         )
 
@@ -455,13 +526,31 @@ def al2_ends(inventory: Inventory) -> Iterator[Remark]:
 def pods_per_core_ignored(inventory: Inventory) -> Iterator[Remark]:
     for manifest, item in inventory.of(EC2NodeClass):
         if ami_family(item) == "Bottlerocket" and "podsPerCore" in item.spec.kubelet:
+            located, path = _kubelet(inventory, manifest, item)
             yield Remark(
-                manifest.located,
-                "spec.kubelet.podsPerCore",
+                located,
+                f"{path}.podsPerCore",
                 f"EC2NodeClass {item.metadata.name} sets podsPerCore on Bottlerocket",
                 "Bottlerocket has no such setting, so nodes take as many pods as their interfaces allow",
                 "set maxPods, or take AL2023",
             )
+
+
+def _kubelet(inventory: Inventory, manifest: Manifest, item: EC2NodeClass) -> tuple[Located, str]:
+    """Where the kubelet's settings of a class are written: older generations have them in the pool."""
+    if manifest.located.place_of("spec.kubelet") != manifest.located.place_of("spec"):
+        return manifest.located, "spec.kubelet"
+    starts = {
+        (view.manifest.source, view.manifest.located.line)
+        for view in inventory.pools
+        if view.node_class is item
+    }
+    for written in inventory.written:
+        if (written.source, written.line) in starts:
+            for path in ("spec.template.spec.kubelet", "spec.kubeletConfiguration"):
+                if at(written.value, f"{path}.podsPerCore") is not None:
+                    return written, path
+    return manifest.located, "spec.kubelet"
 
 
 RULES = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -13,7 +13,6 @@ from dovetail.api.karpenter.nodepool import Budget
 from dovetail.base.clock import SECOND
 from dovetail.base.guess import nearest
 from dovetail.disrupt import budgets as rule_of_budgets
-from dovetail.disrupt.budgets import UNLIMITED
 from dovetail.lint import shelf
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView
@@ -24,6 +23,7 @@ from dovetail.model.resources import amounts, total
 from dovetail.model.taints import HARD_EFFECTS
 from dovetail.units.cron import NEVER, Cron
 from dovetail.units.duration import format_duration, parse_duration
+from dovetail.units.quantity import parse_quantity
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _HOUR = 3600 * SECOND
@@ -31,6 +31,9 @@ _DAY = 24 * _HOUR
 _DEFAULT_LIFE = 720 * _HOUR  # of nodes whose pool says nothing
 _CPU_LABEL = "karpenter.k8s.aws/instance-cpu"
 _CATEGORY = "karpenter.k8s.aws/instance-category"
+_FAMILY = "karpenter.k8s.aws/instance-family"
+_MEMORY_LABEL = "karpenter.k8s.aws/instance-memory"
+_HOURS_A_DAY = 24
 _REASONS = ("Empty", "Drifted", "Underutilized")
 _TEMPLATE = "spec.template.spec"
 _GPU = "karpenter.k8s.aws/instance-gpu-manufacturer"
@@ -67,21 +70,34 @@ _ZONES = {
 @rule("NP001", "no-type-fits", _ERROR, "Requirements that no instance type meets")
 def no_type_fits(inventory: Inventory) -> Iterator[Remark]:
     for view in _aws(inventory):
-        if view.types:
-            continue
-        for index, item in enumerate(view.pool.spec.template.spec.requirements):
-            if item.key == _CPU_LABEL and item.values and all(re.fullmatch("[a-z]+", v) for v in item.values):
-                letters = ", ".join(item.values)
-                yield Remark(
-                    view.manifest.located,
-                    f"{_TEMPLATE}.requirements[{index}].key",
-                    f"{_CPU_LABEL} In [{letters}] is met by no instance type",
-                    f"the label is a number of cores, and {letters} are categories; the pool buys nothing",
-                    f"did you mean {_CATEGORY}?",
-                )
-                break
-        else:
+        letters = [
+            (index, item.operator, found)
+            for index, item in enumerate(view.pool.spec.template.spec.requirements)
+            if item.key == _CPU_LABEL and (found := [word for word in item.values if not word.isdigit()])
+        ]
+        for index, operator, found in letters:
+            yield _letters_for_cores(view, index, operator, found)
+        if not view.types and not letters:
             yield _none_left(view)
+
+
+def _letters_for_cores(view: PoolView, index: int, operator: str, letters: list[str]) -> Remark:
+    """Of categories, families or other words where a number of cores is wanted."""
+    words, many = ", ".join(letters), len(letters) > 1
+    if all(re.fullmatch("[a-z]+", word, re.I) for word in letters):
+        kind, meant = "are categories" if many else "is a category", _CATEGORY
+    else:
+        kind, meant = "are no numbers" if many else "is no number", _FAMILY
+    effect = f"{'they change' if many else 'it changes'} nothing" if view.types else "the pool buys nothing"
+    return Remark(
+        view.manifest.located,
+        f"{_TEMPLATE}.requirements[{index}].key",
+        f"{_CPU_LABEL} {operator} [{words}] is met by "
+        f"{'every' if operator == 'NotIn' else 'no'} instance type",
+        f"the label is a number of cores, and {words} {kind}; {effect}",
+        f"did you mean {meant}?",
+        severity=None if not view.types else _WARNING,
+    )
 
 
 def _none_left(view: PoolView) -> Remark:
@@ -140,7 +156,10 @@ _SPELT = {
 _FEW_VALUES = {
     labels.CAPACITY_TYPE: (labels.SPOT, labels.ON_DEMAND, labels.RESERVED),
     labels.OS: ("linux", "windows"),
+    labels.ARCH: ("amd64", "arm64"),
 }
+# What other tools call them.
+_OTHER_NAMES = {"x86_64": "amd64", "x86-64": "amd64", "x86": "amd64", "aarch64": "arm64", "arm": "arm64"}
 
 
 def _meant_region(zone: str) -> str:
@@ -175,19 +194,24 @@ def _unknown_value(view: PoolView, key: str, value: str) -> tuple[str, str, str]
         )
     if key == labels.INSTANCE_TYPE:
         if value not in shelf.every_name():
-            near = nearest(value, shelf.every_name())
+            lower = value.lower()
+            near = [lower] if lower in shelf.every_name() else nearest(lower, shelf.every_name())
             why = "EC2 sells no type of that name"
             return f"there is no instance type {value}", why, f"did you mean {near[0]}?" if near else ""
         if view.known and value not in shelf.types(view.region):
             return f"{value} is not sold in {view.region}", "nodes of that type never come", "leave it out"
     elif key in _FEW_VALUES:
         if value not in _FEW_VALUES[key]:
-            near = nearest(value, _FEW_VALUES[key])
+            near = [_OTHER_NAMES.get(value, "")] if value in _OTHER_NAMES else []
+            near = near or nearest(value.lower(), _FEW_VALUES[key])
             return (
                 f"{key} is never {value}",
                 f"it is {', '.join(_FEW_VALUES[key])}",
                 f"did you mean {near[0]}?" if near else "",
             )
+    elif key == labels.ZONE and value in shelf.known_regions():
+        zones = ", ".join(sorted(shelf.zones(value)))
+        return f"there is no zone {value}", "it is the name of a region", f"its zones are {zones}"
     elif key == labels.ZONE and (region := _meant_region(value)):
         return f"there is no zone {value}", "no region is called so", f"did you mean {region}{value[-1]}?"
     elif (
@@ -205,12 +229,21 @@ def _unknown_value(view: PoolView, key: str, value: str) -> tuple[str, str, str]
     elif key in shelf.KEYS and key.startswith(labels.AWS) and key not in wellknown.AWS_PLACEMENT:
         known_values = shelf.known_values(view.region, key)
         if known_values and len(known_values) < 200 and value not in known_values and not value.isdigit():
-            if key == _CPU_LABEL and value.isalpha():
+            if key == _CPU_LABEL:
                 return None  # reported as what it was meant to be
-            near = nearest(value, known_values)
+            near = [word for word in known_values if word == value.lower()] or nearest(value, known_values)
             why = f"no type{f' in {view.region}' if view.known else ''} has it"
+            if key == _MEMORY_LABEL:
+                return f"{key} is never {value}", "it is a number of MiB", _in_mebibytes(value)
             return f"{key} is never {value}", why, f"did you mean {near[0]}?" if near else ""
     return None
+
+
+def _in_mebibytes(text: str) -> str:
+    try:
+        return f"write {parse_quantity(text).value() >> 20}"
+    except ValueError:
+        return "8192 is 8 GiB"
 
 
 @rule("NP004", "label-one-letter-off", _WARNING, "A label that is like a well-known one, and is none")
@@ -241,11 +274,33 @@ def label_one_letter_off(inventory: Inventory) -> Iterator[Remark]:
                 )
 
 
+# Domains that Kubernetes, its providers and Karpenter name labels by, which are taken for one another.
+_DOMAINS = frozenset(
+    {
+        "",
+        "eks.amazonaws.com",  # what EKS Auto Mode calls its own
+        "karpenter.k8s.aws",
+        "karpenter.sh",
+        "kubernetes.io",
+        "node.kubernetes.io",
+        "topology.k8s.aws",
+        "topology.kubernetes.io",
+    }
+)
+_SAID_OTHERWISE = {"architecture": "arch", "az": "zone", "availability-zone": "zone"}
+
+
 def near_label(key: str) -> str:
     """The well-known label that a key of another name was meant to be; "" for one that is far from all."""
     known = labels.AWS_WELL_KNOWN | {labels.HOSTNAME}
     if key in known or key in labels.ALIASES:
         return ""
+    domain, _, name = key.rpartition("/")
+    if domain in _DOMAINS and (domain or name.startswith(("instance-", "capacity-type"))):
+        name = _SAID_OTHERWISE.get(name, name)
+        same = [one for one in sorted(known) if one.rpartition("/")[2] == name]
+        if same:
+            return same[0]
     near = nearest(key, sorted(known), alike=0.93)
     return near[0] if near else ""
 
@@ -392,19 +447,15 @@ def expiry_with_pinned_image(inventory: Inventory) -> Iterator[Remark]:
 def budget_never_opens(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
         budgets = view.pool.spec.disruption.budgets
-        shut = {
-            reason: index
-            for reason in _REASONS
-            for index, budget in enumerate(budgets)
-            if (budget.reasons is None or reason in budget.reasons) and _always_zero(budget)
-        }
-        if len(shut) < len(_REASONS):
+        zero = [(index, budget) for index, budget in enumerate(budgets) if _is_zero(budget)]
+        shut = [_shut(zero, reason) for reason in _REASONS]
+        if not all(shut):
             continue
-        index = next(iter(shut.values()))
-        budget = budgets[index]
-        when = (
-            f"{budget.schedule} for {budget.duration} never ends" if budget.schedule else "it has no schedule"
-        )
+        index, budget = shut[0][0]
+        when = "it has no schedule"
+        if budget.schedule:
+            when = " and ".join(f"{item.schedule} for {item.duration}" for _, item in shut[0])
+            when += f" never {'end' if len(shut[0]) > 1 else 'ends'}"
         yield Remark(
             view.manifest.located,
             f"spec.disruption.budgets[{index}].nodes",
@@ -414,35 +465,46 @@ def budget_never_opens(inventory: Inventory) -> Iterator[Remark]:
         )
 
 
-def _always_zero(budget: Budget) -> bool:
-    if rule_of_budgets.fault(budget):
-        return False
-    if rule_of_budgets.budget_limit(budget, (budget.reasons or _REASONS)[0], 1, _NOW) not in (0, UNLIMITED):
-        return False
-    try:
-        if int(budget.nodes.rstrip("%")) != 0:
-            return False
+def _is_zero(budget: Budget) -> bool:
+    """True iff nothing goes while it applies; one that cannot be read is reported elsewhere."""
+    return not rule_of_budgets.fault(budget) and int(budget.nodes.rstrip("%")) == 0
+
+
+def _shut(zero: Sequence[tuple[int, Budget]], reason: str) -> list[tuple[int, Budget]]:
+    """The fewest budgets, of those that allow nothing, that leave a reason no time; none if there is any."""
+    about = [(index, item) for index, item in zero if item.reasons is None or reason in item.reasons]
+    alone = next(([one] for one in about if not _opens([one[1]])), [])
+    together = about if len(about) > 1 and not _opens([item for _, item in about]) else []
+    return alone or together
+
+
+def _opens(budgets: Sequence[Budget]) -> bool:
+    """True iff within a year or so there is a time at which none of them applies.
+
+    It would begin at the end of one of them.
+    """
+    for budget in budgets:
         if not budget.schedule:
+            return False
+        cron, span = Cron.parse(budget.schedule), parse_duration(budget.duration or "0s")
+        hit = cron.next_after(_NOW)
+        for _ in range(400):
+            if hit == NEVER or hit > _NOW + 366 * _DAY:
+                break
+            if not any(rule_of_budgets.is_active(other, hit + span) for other in budgets):
+                return True
+            hit = cron.next_after(hit)
+        if hit == NEVER:
             return True
-        return _gap(Cron.parse(budget.schedule)) <= parse_duration(budget.duration or "0s")
-    except ValueError:
-        return False
+    return not budgets
 
 
-def _gap(cron: Cron) -> int:
-    """The longest time between two hits within a year or so, in ns."""
-    hit, longest = cron.next_after(_NOW), 0
-    for _ in range(400):
-        following = cron.next_after(hit)
-        if following == NEVER:
-            return NEVER
-        longest, hit = max(longest, following - hit), following
-        if hit > _NOW + 366 * _DAY:
-            break
-    return longest
-
-
-@rule("NP011", "budget-schedule", _WARNING, "A budget whose schedule never comes, or is meant in local time")
+@rule(
+    "NP011",
+    "budget-schedule",
+    _WARNING,
+    "A budget whose schedule never comes, begins every hour, or is meant in local time",
+)
 def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
         for index, budget in enumerate(view.pool.spec.disruption.budgets):
@@ -470,8 +532,29 @@ def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
                     "there is no such date",
                     "mend the date",
                 )
-            elif meant := _meant_local(view, cron, budget.schedule, span):
-                yield Remark(view.manifest.located, path, *meant)
+            elif found := _every_hour(cron, budget.schedule) or _meant_local(
+                view, cron, budget.schedule, span
+            ):
+                yield Remark(view.manifest.located, path, *found)
+
+
+def _every_hour(cron: Cron, text: str) -> tuple[str, str, str] | None:
+    """Of schedules that begin again every hour or every minute, which is seldom meant."""
+    minute, hour, *days = cron.fields.split()
+    written = text.split()[2:] if len(text.split()) == 5 else days
+    every = len(hour.split(",")) == _HOURS_A_DAY or hour == "*"
+    why = "the first field of a schedule is the minute, the second the hour"
+    if every and minute.isdecimal():
+        first = int(minute)
+        meant = f"0 {first} {' '.join(written)}" if 0 < first < _HOURS_A_DAY else f"{first} 0 * * *"
+        what = f"{text} begins every hour, at minute {first}"
+        when = f"{first:02}:00" if 0 < first < _HOURS_A_DAY else f"00:{first:02}"
+        return what, why, f"for {when} UTC write {meant!r}"
+    if len(minute.split(",")) > 1 or minute == "*":
+        often = "every minute" if minute == "*" else f"{len(minute.split(','))} times an hour"
+        hours = "of every hour" if every else f"of hour {hour.replace(',', ', ')}"
+        return f"{text} begins {often} {hours}", why, f"write the minute, such as 0 {text.split()[1]} * * *"
+    return None
 
 
 def _meant_local(view: PoolView, cron: Cron, text: str, span: int) -> tuple[str, str, str] | None:
@@ -540,17 +623,16 @@ def spot_with_one_type(inventory: Inventory) -> Iterator[Remark]:
 def limits_below_use(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
         limits = amounts(view.pool.spec.limits)
-        nodes = inventory.nodes_by_pool.get(view.name, ())
-        used = total(amounts(node.status.capacity) for node in nodes)
+        count, used = _used(inventory, view)
         for name, limit in sorted(limits.items()):
             path = f"spec.limits.{name}"
             written = view.pool.spec.limits[name]
-            if nodes and used.get(name, 0) > limit:
+            if used.get(name, 0) > limit:
                 yield Remark(
                     view.manifest.located,
                     path,
-                    f"the {len(nodes)} nodes of NodePool {view.name} have more {name} than its limit of "
-                    f"{written}",
+                    f"the {f'{count} ' if count else ''}nodes of NodePool {view.name} have more {name} "
+                    f"than its limit of {written}",
                     "nothing more is bought, and what goes is not replaced",
                     "raise the limit, or let nodes go first",
                 )
@@ -565,6 +647,16 @@ def limits_below_use(inventory: Inventory) -> Iterator[Remark]:
                         "raise the limit, or allow smaller types",
                         severity=_ERROR,
                     )
+
+
+def _used(inventory: Inventory, view: PoolView) -> tuple[int, dict[str, int]]:
+    """How many nodes a pool has and what they have: by its nodes, else its claims, else its own status."""
+    running = [node.status.capacity for node in inventory.nodes_by_pool.get(view.name, ())]
+    running = running or [claim.status.capacity for claim in inventory.claims_by_pool.get(view.name, ())]
+    if running:
+        return len(running), {**total(amounts(each) for each in running), "nodes": len(running)}
+    found = amounts(view.pool.status.resources)
+    return view.pool.status.nodes or found.get("nodes", 0), found
 
 
 @rule("NP016", "min-values-cannot-hold", _ERROR, "minValues that more values are asked for than there are")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,12 +12,18 @@ from dovetail.api.generations.editing import Editor, Path, shown
 from dovetail.api.generations.upgrade import is_old
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Fault, Inventory
+from dovetail.lint.rules.nodepool import near_label
 from dovetail.reading import Located
 from dovetail.reading.paths import at, steps
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
-_WORKLOADS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
-# Fields of pods that are written a level too high.
+# Where the pods of a workload are.
+_PODS_OF = {
+    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"), "spec.template.spec"),
+    "CronJob": "spec.jobTemplate.spec.template.spec",
+    "ScaledJob": "spec.jobTargetRef.template.spec",
+}
+# Fields of pods that are written a level too high, or several.
 _OF_PODS = frozenset(
     {
         "affinity",
@@ -69,7 +75,10 @@ _RENAMED = {
     "launchTemplate": "fields of the EC2NodeClass: launch templates of one's own are gone",
 }
 _DURATIONS = ("expireAfter", "consolidateAfter", "terminationGracePeriod", "duration")
-_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|\$[A-Z_][A-Z0-9_]{2,}\b|\{\{[^}]*\}\}|<%[^%]*%>")
+# With a default (`${NAME:-shop}`) too; `<NAME>` is what instructions leave to the reader.
+_VARIABLE = re.compile(
+    r"\$\{[A-Za-z_][^{}\n]*\}|\$[A-Z_][A-Z0-9_]{2,}\b|\{\{[^}]*\}\}|<%[^%]*%>|<[A-Za-z][A-Za-z0-9_ -]*>"
+)
 
 
 def _faults_of(inventory: Inventory, code: str) -> Iterator[Fault]:
@@ -85,7 +94,7 @@ def _code_of(fault: Fault) -> str:
     if error.path in ("kind", "apiVersion") and not error.message.startswith("unknown field"):
         return "IN009" if _is_newer(error.message) else "IN004"
     if error.message.startswith("unknown field") or _is_newer(error.message):
-        if located.value.get("kind") in _WORKLOADS and error.path == f"spec.{last}" and last in _OF_PODS:
+        if last in _OF_PODS and _is_above(error.path.removesuffix(last).rstrip("."), located):
             return "IN005"
         if located.value.get("kind") in _POOLS and last in _OF_CLASSES:
             return "NP002"
@@ -105,6 +114,12 @@ def _code_of(fault: Fault) -> str:
     if "must be of type string" in error.message and isinstance(fault.value, int | float):
         return "IN006"
     return "IN002"
+
+
+def _is_above(path: str, located: Located) -> bool:
+    """True iff a path leads to what the pods of a workload are a part of."""
+    pods = str(_PODS_OF.get(located.value.get("kind"), ""))
+    return bool(pods) and path != pods and f"{pods}.".startswith(f"{path}." if path else "")
 
 
 def _is_newer(message: str) -> bool:
@@ -149,7 +164,10 @@ def unreadable(inventory: Inventory) -> Iterator[Remark]:
 def refused(inventory: Inventory) -> Iterator[Remark]:
     for fault in _faults_of(inventory, "IN002"):
         path = f"{fault.error.path}: " if fault.error.path else ""
-        yield _remark(fault, f"{path}{fault.error.message}", "the API server refuses it")
+        restricted = fault.error.message.endswith("is restricted") and isinstance(fault.value, str)
+        near = near_label(fault.value) if restricted else ""
+        fix = f"did you mean {near}?" if near else ""
+        yield _remark(fault, f"{path}{fault.error.message}", "the API server refuses it", fix)
 
 
 @rule("IN003", "unknown-field", _ERROR, "A field that its kind does not have")
@@ -171,15 +189,16 @@ def unknown_kind(inventory: Inventory) -> Iterator[Remark]:
 @rule("IN005", "pod-field-outside-template", _ERROR, "A field of pods beside the template instead of in it")
 def outside_template(inventory: Inventory) -> Iterator[Remark]:
     for fault in _faults_of(inventory, "IN005"):
-        name = fault.error.path.removeprefix("spec.")
-        target: Path = ("spec", "template", "spec", name)
+        above, _, name = fault.error.path.rpartition(".")
+        target: Path = (*_PODS_OF[str(fault.error.kind)].split("."), name)
         free = fault.value is not None and at(_nowhere(fault).value, shown(target)) is None
         yield _remark(
             fault,
-            f"{fault.error.path} is a field of pods, not of a {fault.error.kind or 'workload'}",
+            f"{fault.error.path} is a field of pods, not of "
+            + (f"a {fault.error.kind}" if above != "spec.template" else "their template"),
             "it is refused, or dropped: then the pods run without it",
             f"move it to {shown(target)}",
-            partial(_move, ("spec", name), target) if free else None,
+            partial(_move, (*above.split("."), name) if above else (name,), target) if free else None,
         )
 
 
@@ -284,22 +303,45 @@ def schedule_without_duration(inventory: Inventory) -> Iterator[Remark]:
     "IN007", "unexpanded-variable", _ERROR, "A variable of a shell or a template that nothing has filled in"
 )
 def unexpanded_variable(inventory: Inventory) -> Iterator[Remark]:
+    seen: set[tuple[str, int, str]] = set()
     for located in inventory.written:
-        yield from _variables(located)
+        for remark in _variables(located, _roots(located)):
+            seen.add((located.source, located.line, remark.path))
+            yield remark
+    for located in inventory.values:
+        if not _is_terraform(located):
+            yield from _variables(located, [(key,) for key in located.value])
+    # What is refused for it is anywhere in the object.
+    for fault in _faults_of(inventory, "IN007"):
+        located = _nowhere(fault)
+        path = steps(located.value, fault.error.path)
+        for remark in _variables(located, [path] if path else []):
+            if (located.source, located.line, remark.path) not in seen:
+                yield remark
 
 
-def _variables(located: Located) -> Iterator[Remark]:
+def _is_terraform(located: Located) -> bool:
+    """True iff it is Terraform's, whose expressions stand as `<their text>`."""
+    return located.source.endswith(".tf")
+
+
+def _roots(located: Located) -> list[Path]:
+    """Where in an object nothing but plain text may stand."""
+    if _is_karpenters(located):
+        return [("metadata",), ("spec",)]
+    pods = [spec for _, spec in workloads.pods(located.value)]
+    parts = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
+    named: list[Path] = [("metadata", "name"), ("spec", "scaleTargetRef")]
+    return [*named, *((*spec, part) for spec in pods for part in parts)]
+
+
+def _variables(located: Located, roots: Sequence[Path]) -> Iterator[Remark]:
     value = located.value
-    whole = _is_karpenters(located)
-    if whole:
-        roots: list[Path] = [("metadata",), ("spec",)]
-    else:
-        pods = [spec for _, spec in workloads.pods(value)]
-        parts = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
-        roots = [("metadata", "name"), *((*spec, part) for spec in pods for part in parts)]
     for root in roots:
         for path, text in _texts(Editor(value).get(*root, default=None), root):
             match = _VARIABLE.search(text)
+            if match is not None and match[0].startswith("<") and _is_terraform(located):
+                continue
             if match is None or path[-1] in ("userData", "description") or "annotations" in path:
                 continue
             yield Remark(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +12,15 @@ from dovetail.api.keda import ScaledJob, ScaledObject
 from dovetail.api.workloads import Deployment, StatefulSet
 from dovetail.base.guess import nearest
 from dovetail.lint.finding import Remark, Severity, rule
-from dovetail.lint.inventory import Inventory
-from dovetail.lint.rules.nodeclass import CONTROLLERS_ROLE
+from dovetail.lint.inventory import Inventory, nested
+from dovetail.lint.rules.nodeclass import looks_like_the_controllers
 from dovetail.model import labels
 from dovetail.reading import Located, Manifest
+from dovetail.reading.paths import at
 from dovetail.units.cron import Cron
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+_HOURS_A_DAY = 24
 
 
 def _crons(inventory: Inventory) -> Iterator[tuple[Manifest, str, dict[str, str]]]:
@@ -32,34 +33,59 @@ def _crons(inventory: Inventory) -> Iterator[tuple[Manifest, str, dict[str, str]
                 yield manifest, f"spec.triggers[{index}].metadata", dict(trigger.metadata)
 
 
-@rule("KE001", "cron-runs-hourly", _WARNING, "A cron trigger whose hours were written as minutes")
+@rule(
+    "KE001",
+    "cron-runs-hourly",
+    _WARNING,
+    "A cron trigger that runs every hour",
+)
 def cron_runs_hourly(inventory: Inventory) -> Iterator[Remark]:
     for manifest, path, given in _crons(inventory):
-        start, end = given.get("start", "").split(), given.get("end", "").split()
-        if len(start) != 5 or len(end) != 5 or start[1:2] != ["*"] or end[1:2] != ["*"]:
+        start, end = _fields(given.get("start", "")), _fields(given.get("end", ""))
+        if start is None or end is None or not (_is_hourly(start) and _is_hourly(end)):
             continue
-        if not (start[0].isdecimal() and end[0].isdecimal() and int(start[0]) < 24 and int(end[0]) < 24):
-            continue
-        first, last = int(start[0]), int(end[0])
+        first, last = start[0], end[0]
+        hours = all(minute.isdecimal() and int(minute) < _HOURS_A_DAY for minute in (first, last))
+        days = " ".join(given["start"].split()[2:]) or "* * *"
+        until = " ".join(given["end"].split()[2:]) or "* * *"
         yield Remark(
             manifest.located,
             f"{path}.start",
             f"the trigger runs every hour, from minute {first} to minute {last}",
             "the first field of a cron schedule is the minute, the second the hour",
-            f"for {first:02}:00 to {last:02}:00 write start: 0 {first} {' '.join(start[2:])} and "
-            f"end: 0 {last} {' '.join(end[2:])}",
+            f"for {int(first):02}:00 to {int(last):02}:00 write start: 0 {first} {days} and "
+            f"end: 0 {last} {until}"
+            if hours
+            else "write the hour as the second field, if once a day is meant",
+            # From minute 0 to minute 30 may well be meant of every hour.
+            severity=None if hours else _INFO,
         )
+
+
+def _fields(schedule: str) -> list[str] | None:
+    """The five fields with names and steps written out; None for what cannot be read."""
+    try:
+        return Cron.parse(schedule).fields.split()
+    except ValueError:
+        return None
+
+
+def _is_hourly(fields: list[str]) -> bool:
+    return fields[1] == "*" or len(fields[1].split(",")) == _HOURS_A_DAY
 
 
 @rule("KE002", "cron-same-start-and-end", _ERROR, "A cron trigger that starts when it ends")
 def cron_same_start_and_end(inventory: Inventory) -> Iterator[Remark]:
     for manifest, path, given in _crons(inventory):
-        if given.get("start") and given.get("start") == given.get("end"):
+        start, end = given.get("start", ""), given.get("end", "")
+        if start and (start == end or (_fields(start) is not None and _fields(start) == _fields(end))):
             yield Remark(
                 manifest.located,
                 f"{path}.end",
-                f"start and end are both {given['end']}",
-                "KEDA refuses the trigger, and nothing is scaled",
+                f"start and end are both {end}" if start == end else f"{start} and {end} are the same times",
+                "KEDA refuses the trigger, and nothing is scaled"
+                if start == end
+                else "it ends as it starts, so nothing is scaled by it",
                 "write when it shall end",
             )
 
@@ -283,7 +309,81 @@ GATES = (
     "staticCapacity",
     "capacityBuffer",
 )
+# The other maps of the chart that take only what they know, "" for the whole.
+PARTS: dict[str, tuple[str, ...]] = {
+    "": (
+        "global",
+        "nameOverride",
+        "fullnameOverride",
+        "additionalLabels",
+        "additionalAnnotations",
+        "imagePullPolicy",
+        "imagePullSecrets",
+        "service",
+        "networkPolicy",
+        "serviceAccount",
+        "additionalClusterRoleRules",
+        "serviceMonitor",
+        "prometheusRule",
+        "grafanaDashboards",
+        "replicas",
+        "revisionHistoryLimit",
+        "strategy",
+        "podLabels",
+        "podAnnotations",
+        "podDisruptionBudget",
+        "podSecurityContext",
+        "priorityClassName",
+        "terminationGracePeriodSeconds",
+        "hostNetwork",
+        "schedulerName",
+        "dnsPolicy",
+        "dnsConfig",
+        "initContainers",
+        "nodeSelector",
+        "affinity",
+        "topologySpreadConstraints",
+        "tolerations",
+        "extraVolumes",
+        "controller",
+        "costs",
+        "logLevel",
+        "logOutputPaths",
+        "logErrorOutputPaths",
+        "settings",
+        "webhook",
+    ),
+    "settings": SETTINGS,
+    "settings.featureGates": GATES,
+    "serviceAccount": ("create", "name", "annotations"),
+    "serviceMonitor": (
+        "enabled",
+        "additionalLabels",
+        "relabelings",
+        "metricRelabelings",
+        "endpointConfig",
+        "sampleLimit",
+    ),
+    "podDisruptionBudget": ("name", "maxUnavailable"),
+    "controller": (
+        "containerName",
+        "image",
+        "env",
+        "envFrom",
+        "securityContext",
+        "resources",
+        "extraVolumeMounts",
+        "sidecarContainer",
+        "sidecarVolumeMounts",
+        "metrics",
+        "healthProbe",
+    ),
+    "webhook": ("enabled", "port", "metrics"),
+}
 _GONE = {
+    "logEncoding": "leave it out: logs are JSON",
+    "logConfig": "write logLevel, logOutputPaths and logErrorOutputPaths",
+    "replicaCount": "did you mean replicas?",
     "assumeRoleARN": "give the role to the service account with serviceAccount.annotations",
     "assumeRoleDuration": "give the role to the service account with serviceAccount.annotations",
     "defaultInstanceProfile": "it is spec.instanceProfile or spec.role of each EC2NodeClass",
@@ -294,12 +394,12 @@ _GONE = {
 @rule("HV001", "unknown-value", _ERROR, "A value that the chart does not know, or no longer")
 def unknown_value(inventory: Inventory) -> Iterator[Remark]:
     for located in inventory.values:
-        document = _nested(located.value)
+        document = nested(located.value)
         if not isinstance(document.get("settings", {}), dict):
             continue
         moved = {}
         for change in helm_values.convert(document).changes():
-            if change.old is not None and change.old[0] in ("settings", "webhook"):
+            if change.old is not None and change.old[0] == "settings":
                 moved[change.old] = change
         for path, change in moved.items():
             now = shown(change.new) if change.new else ""
@@ -325,38 +425,28 @@ def _rename(edit: Editor, old: Path, new: Path) -> None:
 
 def _unknown(located: Located, document: dict[str, Any], moved: frozenset[Path]) -> Iterator[Remark]:
     settings = document.get("settings") or {}
-    gates = settings.get("featureGates") or {}
-    for where, given, known in (
-        ("settings", settings, SETTINGS),
-        ("settings.featureGates", gates if isinstance(gates, dict) else {}, GATES),
-    ):
+    # Without any of these it may be another chart's; and pools and classes have a chart of their own.
+    own = bool(settings) and not {"nodePool", "ec2NodeClass"} & document.keys()
+    for where, known in PARTS.items():
+        given = at(document, where) if where else document
+        if not isinstance(given, dict) or not (own or where.startswith("settings")):
+            continue
         for name in given:
-            path = (*where.split("."), name)
-            if name in known or any(path == old[: len(path)] for old in moved):
+            path = (*where.split("."), name) if where else (name,)
+            if name.partition("[")[0] in known or any(path == old[: len(path)] for old in moved):
                 continue
+            below = f"{where}." if where else ""
             near = nearest(name, known, alike=0.75)
+            guess = f"did you mean {below}{near[0]}?" if near else "leave it out"
+            if not where and name in (*SETTINGS, "aws"):
+                guess = f"did you mean settings{'' if name == 'aws' else f'.{name}'}?"
             yield Remark(
                 located,
-                f"{where}.{name}",
-                f"the chart has no {where}.{name}",
+                f"{below}{name}",
+                f"the chart has no {below}{name}",
                 "Karpenter's chart ignores what it does not know, ours refuses it",
-                _GONE.get(name) or (f"did you mean {where}.{near[0]}?" if near else "leave it out"),
+                _GONE.get(name, guess),
             )
-
-
-def _nested(value: dict[str, Any]) -> dict[str, Any]:
-    """Values as a map of maps; what Helm sets by `--set a.b=c` has dots in its keys."""
-    result: dict[str, Any] = {}
-    for key, item in value.items():
-        at = result
-        *above, last = key.split(".") if re.fullmatch(r"[A-Za-z]+(\.[A-Za-z]+)+", key) else [key]
-        for step in above:
-            at = at.setdefault(step, {})
-            if not isinstance(at, dict):
-                break
-        else:
-            at[last] = item
-    return result
 
 
 @rule("HV002", "queue-missing", _WARNING, "Spot nodes, and no queue for the notices of interruptions")
@@ -365,17 +455,21 @@ def queue_missing(inventory: Inventory) -> Iterator[Remark]:
     if not spot:
         return
     for located in inventory.values:
-        settings = _nested(located.value).get("settings")
+        document = nested(located.value)
+        settings, older = at(document, "settings"), at(document, "settings.aws")
+        below = "settings.aws" if isinstance(older, dict) and older.get("clusterName") else "settings"
+        given = older if below == "settings.aws" else settings
         if (
-            isinstance(settings, dict)
-            and settings.get("clusterName")
+            isinstance(given, dict)
+            and given.get("clusterName")
             and not settings.get("interruptionQueue")
+            and not (below == "settings.aws" and given.get("interruptionQueueName"))
         ):
             yield Remark(
                 located,
                 "settings.interruptionQueueName"
                 if "interruptionQueueName" in settings
-                else "settings.clusterName",
+                else f"{below}.clusterName",
                 f"NodePool {spot[0].name} buys spot, and settings.interruptionQueue is not set",
                 "nothing receives the warning two minutes before a node is taken back: pods die with it",
                 "make an SQS queue with the EventBridge rules, and name it as settings.interruptionQueue",
@@ -385,7 +479,7 @@ def queue_missing(inventory: Inventory) -> Iterator[Remark]:
 @rule("HV003", "cluster-name-missing", _ERROR, "Values without the cluster's name")
 def cluster_name_missing(inventory: Inventory) -> Iterator[Remark]:
     for located in inventory.values:
-        document = _nested(located.value)
+        document = nested(located.value)
         settings = document.get("settings")
         if not isinstance(settings, dict) or settings.get("provider") == "kwok" or "aws" in settings:
             continue
@@ -407,14 +501,14 @@ def cluster_name_missing(inventory: Inventory) -> Iterator[Remark]:
 )
 def identity_missing(inventory: Inventory) -> Iterator[Remark]:
     roles = [
-        item.spec.role for _, item in inventory.of(EC2NodeClass) if CONTROLLERS_ROLE.search(item.spec.role)
+        item.spec.role for _, item in inventory.of(EC2NodeClass) if looks_like_the_controllers(item.spec.role)
     ]
     if not roles:
         return
     for located in inventory.values:
         # With Pod Identity nothing of it is in the values; that the role went to the nodes says it is not so.
         identified = any(key.partition(".")[0] == "serviceAccount" for key in located.value)
-        settings = _nested(located.value).get("settings")
+        settings = nested(located.value).get("settings")
         if not identified and isinstance(settings, dict) and settings.get("clusterName"):
             yield Remark(
                 located,

@@ -16,7 +16,7 @@ from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView, Template
 from dovetail.lint.rules.nodepool import near_label
 from dovetail.model import labels
-from dovetail.model.requirement import Requirements, pod_requirements
+from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import pod_requests
 from dovetail.model.selector import Selector
 from dovetail.model.taints import taint_text, untolerated
@@ -24,7 +24,7 @@ from dovetail.model.taints import taint_text, untolerated
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _PAUSE = re.compile(r"(?:^|/)pause(?:[:@-]|$)")
 _PLACEHOLDER = re.compile(
-    r"over[-_]?provision|placeholder|headroom|balloon|spare|buffer|reserve|standby", re.I
+    r"over[-_]?provision|placeholder|headroom|balloon|spare|buffer|reserv|standby|warm[-_]?pool", re.I
 )
 
 
@@ -53,19 +53,28 @@ def no_requests(inventory: Inventory) -> Iterator[Remark]:
 @rule("WL002", "no-memory-request", _WARNING, "Containers that ask for cpu and not for memory")
 def no_memory_request(inventory: Inventory) -> Iterator[Remark]:
     for template in _own(inventory):
-        if pod_requests(_pod(template)).get("memory") or not pod_requests(_pod(template)).get("cpu"):
-            continue
-        if all(_PAUSE.search(container.image) for container in template.spec.containers):
-            continue  # it does nothing, and needs next to none
+        if template.spec.resources is not None and template.spec.resources.requests.get("memory"):
+            continue  # for all of its containers
         if "memory" in inventory.filled_in.get(template.namespace, frozenset()):
             continue
-        yield Remark(
-            template.manifest.located,
-            f"{template.path}.containers[0].resources",
-            f"the pods of {template.name} ask for cpu and for no memory",
-            "nodes are packed by cpu alone, and what runs out of memory is killed",
-            "write resources.requests.memory",
-        )
+        none = not pod_requests(_pod(template)).get("memory")
+        for index, container in enumerate(template.spec.containers):
+            asked = container.resources.requests
+            # What only pauses does nothing, and needs next to none.
+            if "cpu" not in asked or "memory" in asked or _PAUSE.search(container.image):
+                continue
+            of = "the pods" if none else f"container {container.name}"
+            yield Remark(
+                template.manifest.located,
+                f"{template.path}.containers[{index}].resources",
+                f"{of} of {template.name} ask{'' if none else 's'} for cpu and for no memory",
+                "nodes are packed by cpu alone, and what runs out of memory is killed"
+                if none
+                else "nodes are packed as if it needed none, and what runs out of memory is killed",
+                "write resources.requests.memory",
+            )
+            if none:
+                break
 
 
 @rule("WL003", "placeholder-priority", _WARNING, "Placeholders that real pods cannot push aside")
@@ -167,6 +176,7 @@ def anti_affinity_forbids_consolidation(inventory: Inventory) -> Iterator[Remark
 
 @rule("WL007", "budget-never-allows", _WARNING, "A PodDisruptionBudget that never lets a pod go")
 def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
+    first: dict[tuple[str, int], str] = {}
     for manifest, item in inventory.of(PodDisruptionBudget):
         selector = Selector.read(item.spec.selector)
         chosen = [
@@ -174,16 +184,27 @@ def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
             for template in inventory.templates_by_namespace.get(item.metadata.namespace, ())
             if selector.matches(template.labels)
         ]
+        for template in chosen:
+            where = template.manifest.located
+            other = first.setdefault((where.source, where.line), item.metadata.name)
+            if other != item.metadata.name and inventory.one_cluster(template.manifest, manifest):
+                yield Remark(
+                    manifest.located,
+                    "spec.selector",
+                    f"PodDisruptionBudgets {other} and {item.metadata.name} both select the pods of "
+                    f"{template.name}",
+                    "the API server evicts no pod that has more than one budget, whatever they allow",
+                    "keep one of them",
+                )
         field = "maxUnavailable" if item.spec.max_unavailable is not None else "minAvailable"
         wanted = item.spec.max_unavailable if field == "maxUnavailable" else item.spec.min_available
-        replicas = sum(template.replicas or 0 for template in chosen)
-        scaled = any(_is_scaled(inventory, template) for template in chosen)
+        most = [_most(inventory, template) for template in chosen]
+        replicas = sum(count or 0 for count in most)
         short = (
-            isinstance(wanted, int)
-            and field == "minAvailable"
-            and 0 < replicas <= wanted
-            and not scaled
-            and all(template.replicas is not None for template in chosen)
+            field == "minAvailable"
+            and None not in most
+            and wanted is not None
+            and 0 < replicas <= _count(wanted, replicas)
         )
         if never_allows(item) or short:
             name = f"PodDisruptionBudget {item.metadata.name}"
@@ -197,10 +218,20 @@ def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
-def _is_scaled(inventory: Inventory, template: Template) -> bool:
-    """True iff something else decides how many replicas there are."""
+def _most(inventory: Inventory, template: Template) -> int | None:
+    """How many of its pods there are at most, what scales it counted in; None where that is not known."""
+    if template.replicas is None:
+        return None
     key = (template.namespace, template.manifest.object.KIND, template.manifest.object.metadata.name)
-    return key in inventory.scaled
+    return max(template.replicas, inventory.scaled.get(key, 0))
+
+
+def _count(wanted: int | str, replicas: int) -> int:
+    """How many pods that is, a share of them rounded up, as the API server does."""
+    text = str(wanted)
+    if not text.removesuffix("%").isdecimal():
+        return 0
+    return -(-int(text[:-1]) * replicas // 100) if text.endswith("%") else int(text)
 
 
 @rule("WL008", "spread-over-region", _WARNING, "A spread over regions")
@@ -208,18 +239,26 @@ def spread_over_region(inventory: Inventory) -> Iterator[Remark]:
     for template in _own(inventory):
         for index, item in enumerate(template.spec.topology_spread_constraints):
             path = f"{template.path}.topologySpreadConstraints[{index}].topologyKey"
-            if item.topology_key == labels.REGION:
+            if labels.ALIASES.get(item.topology_key, item.topology_key) == labels.REGION:
                 yield Remark(
                     template.manifest.located,
                     path,
-                    f"{template.name} is spread over {labels.REGION}",
+                    f"{template.name} is spread over {item.topology_key}",
                     "a cluster's nodes are in one region, so it spreads nothing, and Karpenter does not "
                     "support the key",
                     f"write {labels.ZONE}",
                 )
             elif near := near_label(item.topology_key):
                 yield _no_such_topology(template, path, item.topology_key, near)
-        for path, term, _ in _affinity_terms(template):
+        for path, term, apart in _affinity_terms(template):
+            if labels.ALIASES.get(term.topology_key, term.topology_key) == labels.REGION and apart:
+                yield Remark(
+                    template.manifest.located,
+                    f"{path}.topologyKey",
+                    f"{template.name} is kept apart by {term.topology_key}",
+                    "a cluster's nodes are in one region, so one pod runs and the others stay pending",
+                    f"write {labels.ZONE} or {labels.HOSTNAME}",
+                )
             if near := near_label(term.topology_key):
                 yield _no_such_topology(template, f"{path}.topologyKey", term.topology_key, near)
 
@@ -296,15 +335,11 @@ def no_pool_fits(inventory: Inventory) -> Iterator[Remark]:
             continue
         if any(_elsewhere(item) for item in wanted):
             continue
-        if any(view.requirements.suits(item, labels.AWS_WELL_KNOWN) for view in views for item in wanted):
+        if any(_can_buy(view, item) for view in views for item in wanted):
             continue
         if any(_on(item, node) for item in wanted for node in nodes):
             continue
-        reasons = [
-            f"{view.name}: {view.requirements.compatible(wanted[0], labels.AWS_WELL_KNOWN)}"
-            for view in views[:2]
-            if wanted
-        ]
+        reasons = [f"{view.name}: {_why_not(view, wanted[0])}" for view in views[:2] if wanted]
         selector = bool(template.spec.node_selector)
         others = bool(wanted) and all(_of_others(item, views) for item in wanted)
         yield Remark(
@@ -315,6 +350,34 @@ def no_pool_fits(inventory: Inventory) -> Iterator[Remark]:
             "label a pool's template so, or ask for what a pool has; check with the pools' files too",
             severity=Severity.WARNING if others and not inventory.snapshot else None,
         )
+
+
+def _can_buy(view: PoolView, wanted: Requirements) -> bool:
+    """True iff the labels of a pool suit, and some type that it may buy has those that are asked for."""
+    if not view.requirements.suits(wanted, labels.AWS_WELL_KNOWN):
+        return False
+    if not view.types:
+        return True  # of another provider, or it buys nothing, which is reported there
+    both = Requirements.of((*view.requirements, *_of_types(wanted)))
+    return bool(shelf.left(both, view.region)) or _names_unlisted(wanted)
+
+
+def _of_types(wanted: Requirements) -> list[Requirement]:
+    return [item for item in wanted if item.key in shelf.KEYS and not item.allows_absence()]
+
+
+def _names_unlisted(wanted: Requirements) -> bool:
+    """True iff pods ask for a real type that the packaged list lacks."""
+    named = wanted.get(labels.INSTANCE_TYPE).values | wanted.get(f"{labels.AWS}instance-family").values
+    return any(name.partition(".")[0] in shelf.UNLISTED_FAMILIES for name in named)
+
+
+def _why_not(view: PoolView, wanted: Requirements) -> str:
+    text = view.requirements.compatible(wanted, labels.AWS_WELL_KNOWN)
+    if text:
+        return str(text)
+    asked = ", ".join(str(item) for item in _of_types(wanted))
+    return f"none of its types has {asked}"
 
 
 # Labels that nodes of other makers have: managed node groups, Fargate, eksctl, kops and kubeadm.
@@ -395,7 +458,9 @@ def _refusing(view: PoolView, template: Template) -> tuple[Taint, ...]:
     return untolerated(view.hard_taints, template.spec.tolerations) if view.hard_taints else ()
 
 
-@rule("WL013", "annotation-misspelt", _WARNING, "An annotation that is like one of Karpenter's, and is none")
+@rule(
+    "WL013", "annotation-misspelt", _WARNING, "An annotation that nothing looks at, by its name or its place"
+)
 def annotation_misspelt(inventory: Inventory) -> Iterator[Remark]:
     given = [(item.manifest, item.meta, item.annotations) for item in inventory.templates]
     given += [
@@ -413,6 +478,20 @@ def annotation_misspelt(inventory: Inventory) -> Iterator[Remark]:
                     "annotations of other names are kept and mean nothing",
                     f"did you mean {near[0]}?",
                 )
+    for template in _own(inventory):
+        own = template.manifest.object.metadata.annotations
+        if (
+            template.meta != "metadata"
+            and labels.DO_NOT_DISRUPT in own
+            and labels.DO_NOT_DISRUPT not in template.annotations
+        ):
+            yield Remark(
+                template.manifest.located,
+                f"metadata.annotations.{labels.DO_NOT_DISRUPT}",
+                f"{labels.DO_NOT_DISRUPT} is on {template.name}, and not on its pods",
+                "only what pods carry themselves is looked at, so they move like any others",
+                f"write it into {template.meta}.annotations",
+            )
 
 
 _ANNOTATIONS = (labels.DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate")
