@@ -312,6 +312,121 @@ def test_what_the_api_refuses(
     assert text in (answer if isinstance(answer, str) else answer["message"])
 
 
+def _groups(past: StoreFile, **query: str) -> list[dict[str, Any]]:
+    status, found = _ask("/allocation", past, **{"window": "2h", "aggregate": "namespace"} | query)
+    assert status == 200
+    data: list[dict[str, Any]] = found["data"]
+    return data
+
+
+def _paid(sets: list[dict[str, Any]]) -> float:
+    return float(sum(one["totalCost"] for groups in sets for one in groups.values()))
+
+
+_TIMES = "2026-03-02T00:00:00Z,2026-03-03T00:00:00Z", "1772409600,1772496000", "1772409600-1772496000"
+
+
+@pytest.mark.parametrize("window", ["today", "week", "month", "30m", "12h", "7d", "1d offset 0h", *_TIMES])
+def test_documented_windows(played: tuple[Result, Path], window: str) -> None:
+    (groups,) = _groups(StoreFile(played[1]), window=window)
+    assert "default" in groups
+
+
+_KEYS = (
+    *("cluster", "node", "namespace", "controllerKind", "controller", "service", "pod", "container"),
+    *("label:app", "annotation:a", "namespace,label:app", "all", ""),
+)
+
+
+@pytest.mark.parametrize("aggregate", _KEYS)
+def test_documented_keys(played: tuple[Result, Path], aggregate: str) -> None:
+    """Whatever they are grouped by, groups and idle cost what the nodes do."""
+    past = StoreFile(played[1])
+    sets = _groups(past, aggregate=aggregate, includeIdle="true")
+    _, assets = _ask("/assets", past, window="2h")
+    nodes = sum(one["totalCost"] for one in assets["data"].values() if one["type"] == "Node")
+    assert _paid(sets) == pytest.approx(nodes, abs=1e-3)
+
+
+def test_documented_steps_and_sums(played: tuple[Result, Path]) -> None:
+    past = StoreFile(played[1])
+    whole = _groups(past)
+    assert _groups(past, resolution="30m") == whole  # every instant is known
+    pieces = _groups(past, step="30m")
+    assert len(pieces) == 4
+    assert _paid(pieces) == pytest.approx(_paid(whole), abs=1e-3)
+    for together in ({"accumulate": "true"}, {"accumulateBy": "all"}):
+        (one,) = _groups(past, step="30m", **together)
+        assert _paid([one]) == pytest.approx(_paid(whole), abs=1e-3)
+    assert len(_groups(past, step="1h", accumulateBy="hour")) == 2
+
+
+def test_documented_idle(played: tuple[Result, Path]) -> None:
+    past = StoreFile(played[1])
+    (bare,), (idle,) = _groups(past), _groups(past, includeIdle="true")
+    assert idle.keys() - bare.keys() == {IDLE}
+    assert _groups(past, idle="true") == [idle]  # Kubecost's word for it
+    for by_node in ("false", "true"):
+        (shared,) = _groups(past, includeIdle="true", shareIdle="true", idleByNode=by_node)
+        left = shared.pop(IDLE, {"totalCost": 0})["totalCost"]  # of nodes without pods
+        assert _paid([shared]) + left == pytest.approx(_paid([idle]), abs=1e-3)
+        assert shared["default"]["totalCost"] > bare["default"]["totalCost"]
+
+
+@pytest.mark.parametrize(
+    ("older", "text"),
+    [
+        ({"filterNamespaces": "default"}, 'namespace:"default"'),
+        ({"filterNamespaces": "de*,none"}, 'namespace<~:"de","none"'),
+        (
+            {"filterControllerKinds": "deployment", "filterPods": "w*"},
+            'controllerKind:"deployment"+pod<~:"w"',
+        ),
+        ({"filterControllers": "deployment:web"}, 'controllerKind:"deployment"+controllerName:"web"'),
+        ({"filterControllers": "web"}, 'controllerName:"web"'),
+        ({"filterLabels": "app:web,app:no*"}, 'label[app]:"web"'),
+        ({"filterNodes": "none", "filterClusters": "cluster"}, 'node:"none"'),
+        ({"filterServices": "none", "filter": 'namespace:"default"'}, 'services:"none"'),
+        ({"filterContainers": "web", "filterAnnotations": "a:b"}, 'annotation[a]:"b"'),
+    ],
+)
+def test_both_languages_of_filters(played: tuple[Result, Path], older: dict[str, str], text: str) -> None:
+    past = StoreFile(played[1])
+    assert _groups(past, aggregate="pod", **older) == _groups(past, aggregate="pod", filter=text)
+
+
+def test_what_others_bear(played: tuple[Result, Path]) -> None:
+    """Kubecost's words: nothing is lost, a month's cost is a month's, and even is even."""
+    past = StoreFile(played[1])
+    query = {"aggregate": "label:app", "includeIdle": "true"}
+    (plain,) = _groups(past, **query)
+    (shared,) = _groups(past, **query, shareLabels="app:batch,app:ca*")
+    assert shared.keys() == {"web", "worker", IDLE}
+    assert _paid([shared]) == pytest.approx(_paid([plain]), abs=1e-3)
+    borne = plain["batch"]["totalCost"] + plain["cache"]["totalCost"]
+    assert shared["web"]["sharedCost"] + shared["worker"]["sharedCost"] == pytest.approx(borne, abs=1e-3)
+    assert _groups(past, **query, shareNamespaces="none") == [plain]
+    (dear,) = _groups(past, aggregate="label:app", shareCost="730", shareSplit="even")
+    assert [one["sharedCost"] for one in dear.values()] == [pytest.approx(0.5, abs=1e-3)] * 4  # of two hours
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"shareSplit": "fair"},
+        {"shareCost": "much"},
+        {"shareCost": "-1"},
+        {"shareLabels": "app"},
+        {"filterNamespaces": 'a"b'},
+        {"filterLabels": ":x"},
+    ],
+)
+def test_what_kubecosts_parameters_cannot_be(played: tuple[Result, Path], query: dict[str, str]) -> None:
+    status, answer = _ask("/allocation", StoreFile(played[1]), window="1h", **query)
+    assert status == 400
+    assert answer.startswith(f"Invalid '{next(iter(query))}' parameter: ")
+
+
 def test_other_paths_are_not_answered(played: tuple[Result, Path]) -> None:
     assert answer("/metrics", {}, StoreFile(played[1]), 0) is None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dovetail.base.clock import HOUR, MINUTE
+from dovetail.cost import kubecost
 from dovetail.cost.aggregate import NodeCost, Options, key_of, parse_keys, shares_of
 from dovetail.cost.allocation import RESOURCES, Allocation, AllocationSet, dollars, rounded
 from dovetail.cost.facts import Facts, VolumeRun, volume_cost
@@ -108,6 +109,10 @@ def _flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "") in _TRUE
 
 
+def _includes_idle(query: Mapping[str, str]) -> bool:
+    return _flag(query, "includeIdle" if "includeIdle" in query else "idle")  # idle: Kubecost's word
+
+
 def _with_shares(costs: dict[str, Any], shares: Mapping[str, Any]) -> dict[str, Any]:
     for name, own in shares.items():
         if name in costs:
@@ -122,18 +127,30 @@ def _allocation(
     window = _window(query, now)
     given = query.get("aggregate", "")
     proportional = _flag(query, "includeProportionalAssetResourceCosts")
-    if proportional and not _flag(query, "includeIdle"):
+    if proportional and not _includes_idle(query):
         raise _Refused(400, _NEEDS_IDLE)
     if window.length < 0:
         raise _Refused(500, f"illegal window: [{to_rfc3339(window.start)}, {to_rfc3339(window.end)})")
+    try:
+        share, hourly, share_split = (
+            kubecost.shared(query),
+            kubecost.shared_hourly(query),
+            kubecost.split(query),
+        )
+        wanted = kubecost.filter_text(query)
+    except ValueError as error:
+        raise _Refused(400, str(error), plain=True) from None
     accumulate = query.get("accumulateBy", "") or ("all" if _flag(query, "accumulate") else "")
     try:
         options = Options(
             aggregate=parse_keys([part for part in given.split(",") if part]),
-            include_idle=_flag(query, "includeIdle"),
+            include_idle=_includes_idle(query),
             idle_by_node=_flag(query, "idleByNode"),
             share_idle=_flag(query, "shareIdle"),
-            keep=parse_filter(query.get("filter", "")),
+            keep=parse_filter(wanted),
+            share=share,
+            shared_hourly=hourly,
+            share_split=share_split,
             accumulate=accumulate,  # type: ignore[arg-type] # any text: what is unknown is refused below
             metadata=_flag(query, "includeAggregatedMetadata"),
         )
