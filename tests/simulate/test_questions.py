@@ -10,14 +10,16 @@ import pytest
 import yaml
 from pytest import CaptureFixture
 
-from benchmarks.questions import write
-from dovetail.base.clock import MINUTE, SECOND
+from benchmarks.questions import budget, pool, workload, write
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cli.main import run
 from dovetail.simulate.analysis.waiting import waits
 from dovetail.simulate.experiment.measures import nearest_rank
 from dovetail.simulate.questions.rollout import alternatives, course
+from dovetail.simulate.questions.stage import cluster_after
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
+from dovetail.testing.guests import node_class
 
 
 def asked(capsys: CaptureFixture[str], *words: str | Path) -> Any:
@@ -147,3 +149,75 @@ def test_wrong_questions_are_refused(
     example = write("headroom", tmp_path / "shop", 0.01)
     assert run([words[0], str(example), *words[1:]]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_bill_after_switching_is_that_of_a_simulation(
+    tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    """A cluster that shrank while nothing consolidated it, told from its dump, and played on."""
+    idle = pool(consolidateAfter="Never")
+    awake = pool(
+        consolidationPolicy="WhenEmptyOrUnderutilized",
+        consolidateAfter="1m",
+        budgets=[{"nodes": "20%"}],
+    )
+    large = [workload(name, 24, cpu, memory) for name, cpu, memory in _APPS]
+    small = [
+        workload(name, count, cpu, memory)
+        for (name, cpu, memory), count in zip(_APPS, (9, 11, 7), strict=True)
+    ]
+    budgets = [budget(name, maxUnavailable=3) for name, _, _ in _APPS]
+    folder = write("headroom", tmp_path / "shop", 0.01)
+    (folder / "cluster.yaml").write_text(yaml.safe_dump_all(plain(idle, node_class(), *large, *budgets)))
+    (folder / "later").mkdir()
+    (folder / "later" / "small.yaml").write_text(yaml.safe_dump_all(plain(*small)))
+    (folder / "later" / "pool.yaml").write_text(yaml.safe_dump_all(plain(awake)))
+    path = folder / "scenario.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["changes"] = [
+        {"at": "20:50", "file": "later/small.yaml"},
+        {"at": "21:00", "file": "later/pool.yaml"},
+    ]
+    document["duration"] = "3h20m"
+    path.write_text(yaml.safe_dump(document))
+
+    items = cluster_after(load(folder), 20 * MINUTE - SECOND)
+    for item in items:
+        if item["kind"] == "NodePool":
+            item["spec"] = awake["spec"]
+    dump = tmp_path / "cluster.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    found = asked(capsys, "compare", dump, "--region", "us-east-1", "--work", "3000000")
+    assert not found["cutShort"]
+
+    result = simulate(load(folder))
+    switched, hourly, paid, moved = result.start + 20 * MINUTE, 0, 0, 0
+    prices: dict[str, int] = {}
+    last = switched
+    for record in result.records:
+        if record["t"] > switched:
+            paid += hourly * (record["t"] - last)
+            last = record["t"]
+        if record["kind"] == "instance.started":
+            prices[record["instance"]] = record["price"]
+            hourly += record["price"]
+        elif record["kind"] == "instance.terminated":
+            hourly -= prices[record["instance"]]
+        elif record["kind"] == "pod.evicted" and record["t"] > switched:
+            moved += 1
+    paid += hourly * (result.end - last)
+    day = (paid + hourly * 21 * HOUR) / HOUR / 1e9
+    assert found["hourlyNow"] > 1.3 * hourly / 1e9
+    assert found["hourlyInTheEnd"] == pytest.approx(hourly / 1e9, rel=0.1)
+    assert found["days"][0]["cost"] == pytest.approx(day, rel=0.1)
+    assert sum(found["podsMovedByHour"].values()) == pytest.approx(moved, rel=0.35)
+    parts = found["difference"]
+    assert sum(value for name, value in parts.items() if name != "hourly") == pytest.approx(parts["hourly"])
+
+
+_APPS = (("web", "900m", "1Gi"), ("api", "1500m", "3Gi"), ("jobs", "2500m", "4Gi"))
+
+
+def plain(*objects: Any) -> list[Any]:
+    """What is shared, written out."""
+    return [json.loads(json.dumps(one)) for one in objects]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -28,6 +28,10 @@ def compare(
     until: str | None = None,
     prices: Path | None = None,
     jobs: int | None = None,
+    days: str = "1,7,30",
+    region: str | None = None,
+    deadline: str | None = None,
+    work: int | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
 ) -> None:
@@ -36,6 +40,9 @@ def compare(
     What is given several times is a way to play: policies, settings, manifests, scenarios. Every way is
     played with every seed, and compared with the first one seed by seed: what luck does to both cancels out.
 
+    A snapshot or dump of a cluster in place of a scenario is compared with itself after switching to
+    Dovetail: its bill on day 1, 7 and 30, pods moved per hour, and what the difference is made of.
+
     Examples:
 
     - `dovetail compare examples/evening-rush --policy dovetail --policy karpenter`
@@ -43,6 +50,7 @@ def compare(
     - `dovetail compare examples/burst --set NodePool/general.spec.disruption.consolidateAfter=10m`
     - `dovetail compare examples/evening-rush --manifests new/ --report difference.html`
     - `dovetail compare examples/evening-rush --against last-release.json`
+    - `dovetail compare cluster.json.gz --days 1,7,30`
 
     Parameters
     ----------
@@ -65,6 +73,14 @@ def compare(
         Prices to count instead, as of `dovetail simulate`.
     jobs
         Processes at once; as many as there are cores by default.
+    days
+        Of a dump: the days after the switch to show.
+    region
+        Of a dump: the AWS region, where the nodes do not say it.
+    deadline
+        Of a dump: how long moves may be searched for, 10m by default.
+    work
+        Of a dump: units of work instead of time, the same answer on every machine.
     output
         A table, or JSON with the figures of every run.
     report
@@ -72,10 +88,18 @@ def compare(
     """
     from dovetail.cli.prices import use_prices
     from dovetail.cli.runs_output import progress, remark, seeds_of, time_of
+    from dovetail.cli.switching import Asked, after_switching
     from dovetail.simulate.experiment.comparison import compared, earlier
     from dovetail.simulate.experiment.runs import Job, cores, played
     from dovetail.views.comparison.write import write_comparison
 
+    dump = _dump(scenarios)
+    if dump is not None:
+        given = {"--policy": policy, "--set": set_, "--manifests": manifests, "--against": against}
+        _refuse(dump, {**given, "--until": until, "--report": report})
+        after_switching(Asked(dump, days, region, prices, deadline, work, output))
+        return
+    _refuse(scenarios[0] if scenarios else None, {"--region": region, "--deadline": deadline, "--work": work})
     ways = _ways(scenarios, policy, set_, manifests)
     old = [each for path in against for each in earlier(path)]
     if len(ways) + len(old) < 2:
@@ -88,22 +112,42 @@ def compare(
         raise InputError(f"there is no folder {report.parent}", source="--report", remedy="make it first")
     regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
     begin = partial(use_prices, prices, min(regions)) if prices is not None else None
-    work = [
+    queue = [
         Job(way, seed, length, records=report is not None and seed == numbers[0])
         for seed in numbers
         for way in ways
     ]
     runs: dict[int, Any] = {}
-    with progress(len(work)) as ended:
-        for number, run in played(work, cores() if jobs is None else jobs, begin):
+    with progress(len(queue)) as ended:
+        for number, run in played(queue, cores() if jobs is None else jobs, begin):
             runs[number] = run
             ended(run)
-    found = compared([runs[number] for number in range(len(work))], old)
+    found = compared([runs[number] for number in range(len(queue))], old)
     if report is not None:
         write_comparison(found, report)
     _print(found, output)
     if report is not None:
         remark(f"Report: {report}")
+
+
+def _dump(given: Sequence[Path]) -> Path | None:
+    """A file that is no scenario: a cluster's objects. It stands alone."""
+    from dovetail.simulate.scenario.scenario import FILE_NAME
+
+    found = [one for one in given if one.is_file() and one.name != FILE_NAME]
+    if found and len(given) > 1:
+        raise InputError(
+            "the dump of a cluster is compared with itself", source=str(found[0]), remedy="give it alone"
+        )
+    return found[0] if found else None
+
+
+def _refuse(given: Path | None, options: Mapping[str, object]) -> None:
+    """Options that mean nothing for what is given."""
+    for flag, value in options.items():
+        if value not in (None, ()):
+            what = "a dump of a cluster" if given is not None and given.is_file() else "a scenario"
+            raise InputError(f"means nothing for {what}", source=flag, remedy="leave it out")
 
 
 def _ways(

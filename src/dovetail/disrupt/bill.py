@@ -142,11 +142,11 @@ class Bill:
 
 def bill(problem: Problem, prices: Prices, plan: Plan) -> Bill:
     """`plan` answers `anew(problem)`."""
-    movable = _movable(problem)
+    movable = movable_nodes(problem)
     groups = _groups(problem.nodes, prices)
     moved = [node for node in problem.nodes if node.name in movable]
     now = sum((group.parts for group in groups), Parts())
-    share = sum((_parts(node, prices[node.name]) for node in moved if node.name in prices), Parts())
+    share = sum((parts(node, prices[node.name]) for node in moved if node.name in prices), Parts())
     asked = anew(problem)
     return Bill(
         groups=groups,
@@ -173,7 +173,7 @@ def _fresh(now: Parts, asked: Problem, plan: Plan) -> Fresh:
     )
 
 
-def _movable(problem: Problem) -> frozenset[str]:
+def movable_nodes(problem: Problem) -> frozenset[str]:
     """Names of the nodes that can go."""
     pools = {pool.name for pool in problem.pools}
     ours = frozenset(node.name for node in problem.nodes if node.pool in pools)
@@ -182,7 +182,7 @@ def _movable(problem: Problem) -> frozenset[str]:
 
 def anew(problem: Problem) -> Problem:
     """The pods of movable nodes are to be placed, as if the nodes had never been. Pending ones are not."""
-    return without(problem, _movable(problem))
+    return without(problem, movable_nodes(problem))
 
 
 def without(problem: Problem, going: frozenset[str]) -> Problem:
@@ -217,7 +217,7 @@ def _group(name: str, nodes: Sequence[ExistingNode], prices: Prices) -> Group:
         name,
         len(nodes),
         len(nodes) - len(priced),
-        sum((_parts(node, prices[node.name]) for node in priced), Parts()),
+        sum((parts(node, prices[node.name]) for node in priced), Parts()),
         *(
             asked.get(resource, 0) / room[resource] if room.get(resource) else 0.0
             for resource in (CPU, MEMORY)
@@ -225,23 +225,37 @@ def _group(name: str, nodes: Sequence[ExistingNode], prices: Prices) -> Group:
     )
 
 
-def _parts(node: ExistingNode, price: Price) -> Parts:
+def parts(node: ExistingNode, price: Price) -> Parts:
+    """What its price buys."""
     daemons = [pod for pod in node.pods if owned_by(pod, "DaemonSet") or owned_by(pod, "Node")]
     names = {pod.key for pod in daemons}
     others = (pod_requests(pod) for pod in node.pods if pod.key not in names)
-    return _shared(price, total(others), total(map(pod_requests, daemons)), node.allocatable)
+    return shared(price, total(others), total(map(pod_requests, daemons)), node.allocatable)
 
 
 def _planned(claim: PlannedClaim, problem: Problem, asked: Mapping[str, Pod]) -> Parts:
-    """Of a node to buy, whose pods `asked` has by key. What it asks for beside them it keeps for daemons."""
-    pool = next(pool for pool in problem.pools if pool.name == claim.pool)
-    kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
+    """Of a node to buy, whose pods `asked` has by key."""
     pods = total(pod_requests(asked[key]) for key in claim.pods)
-    daemons = {name: max(0, amount - pods.get(name, 0)) for name, amount in claim.requests.items()}
-    price = Price(
-        claim.price, claim.price - claim.instance_price + on_demand(kind, claim.zone, claim.instance_price)
+    return shared(
+        bought_price(claim, problem), pods, daemons_of(claim, pods), _kind(claim, problem).allocatable()
     )
-    return _shared(price, pods, daemons, kind.allocatable())
+
+
+def daemons_of(claim: PlannedClaim, pods: Resources) -> Resources:
+    """What a node to buy asks for beside its pods it keeps for daemons."""
+    return {name: max(0, amount - pods.get(name, 0)) for name, amount in claim.requests.items()}
+
+
+def bought_price(claim: PlannedClaim, problem: Problem) -> Price:
+    """Of a node to buy."""
+    listed = on_demand(_kind(claim, problem), claim.zone, claim.instance_price)
+    extra = claim.price - claim.instance_price
+    return Price(claim.price, extra + listed, claim.price_estimated, claim.instance_price)
+
+
+def _kind(claim: PlannedClaim, problem: Problem) -> InstanceType:
+    pool = next(pool for pool in problem.pools if pool.name == claim.pool)
+    return next(item for item in pool.instance_types if item.name == claim.instance_type)
 
 
 def on_demand(kind: InstanceType, zone: str, otherwise: int) -> int:
@@ -254,7 +268,8 @@ def on_demand(kind: InstanceType, zone: str, otherwise: int) -> int:
     return next(found, otherwise)
 
 
-def _shared(price: Price, pods: Resources, daemons: Resources, room: Resources) -> Parts:
+def shared(price: Price, pods: Resources, daemons: Resources, room: Resources) -> Parts:
+    """A price among its pods and daemons by what they ask for, of `room`."""
     both = total((pods, daemons))
     shares = {name: both.get(name, 0) / room[name] for name in (CPU, MEMORY) if room.get(name, 0) > 0}
     if not shares:
@@ -272,7 +287,7 @@ def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) 
 
     `what_if` plans each move that is tried. Once `work` is used up, it is left at what was found.
     """
-    movable = _movable(problem)
+    movable = movable_nodes(problem)
     standing = replace(problem, pods=())
     costs = {name: price.hourly for name, price in prices.items() if name in movable}
     if not costs:
@@ -282,15 +297,15 @@ def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) 
     moved: set[str] = set()
     saving = bought = 0
     moves: list[Move] = []
-    turn = _Turn()
+    turn = Turn()
     while work.left:
         turn = _next(standing, costs, what_if, work)
         if turn.move is None:
             break
         saving += turn.move.saving
         moves.append(turn.move)
-        moved |= {pod.key for candidate in turn.move.candidates for pod in candidate.pods}
-        standing = _applied(standing, turn.move, costs, names)
+        moved |= {pod.key for one in turn.move.candidates for pod in one.pods}
+        standing = applied(standing, turn.move, costs, names)
         bought += len(turn.move.claims) - sum(one.name not in origins for one in turn.move.candidates)
     gone = origins - costs.keys()
     looked = len(origins) if turn.complete else len(gone) + len(origins & turn.stay)
@@ -298,7 +313,7 @@ def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class Turn:
     """One search for a move. `stay` are nodes that it knows to stay; `complete` iff there is no move."""
 
     move: Move | None = None
@@ -306,27 +321,34 @@ class _Turn:
     complete: bool = False
 
 
-def _next(problem: Problem, costs: Mapping[str, int], what_if: Solve, work: SolveBudget) -> _Turn:
-    candidates = tuple(_candidate(node, costs[node.name]) for node in problem.nodes if node.name in costs)
-    pools = {candidate.pool for candidate in candidates}
+def _next(problem: Problem, costs: Mapping[str, int], what_if: Solve, work: SolveBudget) -> Turn:
+    candidates = tuple(candidate(node, costs[node.name]) for node in problem.nodes if node.name in costs)
+    pools = {one.pool for one in candidates}
     asked = Question(problem, candidates, dict.fromkeys(pools, len(candidates)), spot_to_spot=True)
-    asking = search(asked, Memory(), work, 0)
+    return searched(asked, Memory(), what_if, work, 0)
+
+
+def searched(asked: Question, memory: Memory, what_if: Solve, work: SolveBudget, now: int) -> Turn:
+    """What consolidation finds. `now` in nanoseconds, for what `memory` keeps from one turn to the next."""
+    known = {one.name for one in asked.candidates}
+    asking = search(asked, memory, work, now)
     hurried: list[set[str]] = []  # sets of nodes whose what-if was not planned to the end: that says nothing
     try:
         question = next(asking)
         while True:
             plan = what_if(question)
             if plan.untried:
-                hurried.append(costs.keys() - {node.name for node in question.nodes})
+                hurried.append(known - {node.name for node in question.nodes})
             question = asking.send(plan)
     except StopIteration as done:
         finding: Finding = done.value
     alone = (names for names in hurried if len(names) == 1)
     stay = frozenset(refusal.name for refusal in finding.refusals).difference(*alone)
-    return _Turn(finding.move, stay, finding.move is None and finding.complete and not hurried)
+    return Turn(finding.move, stay, finding.move is None and finding.complete and not hurried)
 
 
-def _candidate(node: ExistingNode, price: int) -> Candidate:
+def candidate(node: ExistingNode, price: int) -> Candidate:
+    """The node as one that may go."""
     pods = tuple(pod for pod in node.pods if reschedulable(pod))
     offer = tuple(
         node.labels.get(key, "") for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
@@ -337,10 +359,19 @@ def _candidate(node: ExistingNode, price: int) -> Candidate:
     )
 
 
-def _applied(problem: Problem, move: Move, costs: dict[str, int], names: Iterator[int]) -> Problem:
-    """As it is after the move; `costs` gets the new nodes in place of those that go."""
-    pods = {pod.key: pod for candidate in move.candidates for pod in candidate.pods}
-    gone = {candidate.name for candidate in move.candidates}
+def applied(
+    problem: Problem,
+    move: Move,
+    costs: dict[str, int],
+    names: Iterator[int],
+    renewed: Callable[[Pod], Pod] = lambda pod: pod,
+) -> Problem:
+    """As it is after the move; `costs` gets the new nodes in place of those that go.
+
+    `renewed` makes of a pod the one that comes in its place.
+    """
+    pods = {pod.key: renewed(pod) for one in move.candidates for pod in one.pods}
+    gone = {one.name for one in move.candidates}
     away = [node for node in problem.nodes if node.name in gone]
     stay = [
         replace(
@@ -361,7 +392,7 @@ def _applied(problem: Problem, move: Move, costs: dict[str, int], names: Iterato
 
 def _bought(problem: Problem, claim: PlannedClaim, name: str, pods: Mapping[str, Pod]) -> ExistingNode:
     pool = next(pool for pool in problem.pools if pool.name == claim.pool)
-    kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
+    kind = _kind(claim, problem)
     fixed = {
         key: next(iter(one.values))
         for key, one in kind.requirements.by_key.items()

@@ -1,0 +1,191 @@
+"""What `dovetail compare` says of a cluster's dump: the bill, day by day, after switching to Dovetail."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dovetail.base.clock import HOUR
+from dovetail.base.errors import InputError
+from dovetail.model.offering import NANO_DOLLARS
+
+if TYPE_CHECKING:
+    from dovetail.disrupt.switching import Switching
+
+_LAST = 365
+_PATIENCE = "10m"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of the question."""
+
+    cluster: Path
+    days: str
+    region: str | None
+    prices: Path | None
+    deadline: str | None
+    work: int | None
+    output: str
+
+
+def after_switching(asked: Asked) -> None:
+    """Answer it. Raises InputError."""
+    from dovetail.cli.bill_output import node_prices
+    from dovetail.cli.plan_input import read_cluster
+    from dovetail.cli.question import Question
+    from dovetail.cli.runs_output import time_of
+    from dovetail.cli.searching import Patience
+    from dovetail.disrupt.bill import anew
+    from dovetail.disrupt.switching import DAY, Pace, switching
+
+    numbers = _numbers(asked.days)
+    question = Question(
+        filename=[str(asked.cluster)], region=asked.region, prices=asked.prices, work=asked.work
+    )
+    patience = Patience(time_of(asked.deadline or _PATIENCE, "--deadline"), asked.work)
+    search = question.search()
+    problem, objects = question.problem(), read_cluster(question.reading)
+    prices = node_prices(problem, question.place.name if question.place else "")
+    if not any(node.pool and node.name in prices for node in problem.nodes):
+        raise InputError(
+            "holds no node of a NodePool whose price is known, so there is nothing to switch",
+            source=str(asked.cluster),
+            remedy="give a snapshot of the cluster, or a scenario to play",
+        )
+    fresh = search.answer(anew(problem)).plan
+    budget = patience.budget()
+    begun = time.process_time()
+    found = switching(
+        problem,
+        objects,
+        prices,
+        lambda what_if: search.quick(what_if, budget),
+        budget,
+        Pace(),
+        max(numbers) * DAY,
+        time.time_ns(),
+    )
+    spent = time.process_time() - begun
+    kept = sum(price.hourly for name, price in prices.items() if not _moves(problem, name))
+    least = None if fresh.untried else kept + fresh.cost.lower_bound
+    if asked.output == "json":
+        print(json.dumps(_json(found, numbers, least), indent=2))
+    else:
+        _print(found, numbers, least)
+        sys.stdout.flush()
+    if not found.complete:
+        from dovetail.cli.messages import note
+
+        note(f"the search ended after {spent:.0f} s: there is more to be saved; a longer --deadline finds it")
+
+
+def _moves(problem: Any, name: str) -> bool:
+    from dovetail.disrupt.bill import movable_nodes
+
+    return name in movable_nodes(problem)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        found = (0,)
+    if not 1 <= found[0] <= found[-1] <= _LAST:
+        raise InputError(f"{text!r} are no days", source="--days", remedy=f"such as 1,7,30, at most {_LAST}")
+    return found
+
+
+def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> None:
+    from rich.console import Console
+
+    from dovetail.cli.tables import add_row, new_table
+    from dovetail.disrupt.switching import DAY, days
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    table = new_table("The bill after switching", "Day")
+    for heading in ("$ a day", "Saved", "$/h at its end", "Pods moved"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    daily = found.before * 24
+    add_row(table, "as it is", f"{_dollars(daily):,.0f}", "", f"{_dollars(found.before):,.2f}", "")
+    for number, paid in days(found, numbers).items():
+        add_row(
+            table,
+            f"{number}",
+            f"{_dollars(paid):,.0f}",
+            f"{1 - paid / daily:.1%}",
+            f"{_dollars(found.rate(number * DAY - 1)):,.2f}",
+            f"{found.moved((number - 1) * DAY, number * DAY):,}",
+        )
+    console.print(table)
+    hours = _hours(found, max(numbers))
+    busiest = max(hours, key=lambda hour: hours[hour], default=0)
+    if hours:
+        console.print(
+            f"Pods moved: {sum(hours.values()):,} in all, {hours[busiest]:,} in the busiest hour (hour "
+            f"{busiest + 1}); {', '.join(f'{hours.get(hour, 0):,}' for hour in range(6))} in the first six."
+        )
+    console.print(f"Nodes: {found.nodes[0]:,} now, {found.nodes[1]:,} in the end.")
+    parts = (
+        ("packing", found.packing),
+        ("choice of types", found.types),
+        ("spot", found.spot),
+        ("fewer daemonset copies", found.daemons),
+    )
+    shown = ", ".join(f"{name} {_signed(amount)}" for name, amount in parts)
+    console.print(f"Of the difference of {_signed(found.before - found.after)}/h: {shown}.")
+    if least is not None:
+        console.print(f"No nodes do for less than ${_dollars(least):,.2f}/h.")
+    for why, number in list(found.held.items())[:5]:
+        console.print(f"{number:,} nodes take no part: {why}")
+
+
+def _hours(found: Switching, last: int) -> dict[int, int]:
+    """Hour since the switch -> pods moved in it."""
+    hours = {}
+    for hour in sorted({one.at // HOUR for one in found.made}):
+        if hour < last * 24:
+            hours[hour] = found.moved(hour * HOUR, (hour + 1) * HOUR)
+    return hours
+
+
+def _json(found: Switching, numbers: tuple[int, ...], least: int | None) -> dict[str, Any]:
+    from dovetail.disrupt.switching import DAY, days
+
+    return {
+        "hourlyNow": _dollars(found.before),
+        "hourlyInTheEnd": _dollars(found.after),
+        "lowerBound": None if least is None else _dollars(least),
+        "days": [
+            {
+                "day": number,
+                "cost": _dollars(paid),
+                "hourlyAtItsEnd": _dollars(found.rate(number * DAY - 1)),
+                "podsMoved": found.moved((number - 1) * DAY, number * DAY),
+            }
+            for number, paid in days(found, numbers).items()
+        ],
+        "podsMovedByHour": {str(hour): count for hour, count in _hours(found, max(numbers)).items()},
+        "difference": {
+            "hourly": _dollars(found.before - found.after),
+            "packing": _dollars(found.packing),
+            "types": _dollars(found.types),
+            "spot": _dollars(found.spot),
+            "daemonsets": _dollars(found.daemons),
+        },
+        "nodes": {"now": found.nodes[0], "inTheEnd": found.nodes[1]},
+        "nodesWithoutPart": dict(found.held),
+        "cutShort": not found.complete,
+    }
+
+
+def _dollars(nanos: int) -> float:
+    return nanos / NANO_DOLLARS
+
+
+def _signed(nanos: int) -> str:
+    return f"{'-' if nanos < 0 else ''}${abs(_dollars(nanos)):,.2f}"

@@ -1,0 +1,95 @@
+"""The bill of a dumped cluster after switching, day by day."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest import CaptureFixture
+
+from benchmarks.clusters import cluster
+from dovetail.cli.main import run
+
+Document = dict[str, Any]
+WORK = ("--work", "300000")
+
+
+def bill(
+    tmp_path: Path, capsys: CaptureFixture[str], change: Callable[[Document], object], *words: str
+) -> Any:
+    objects = cluster(0.01)
+    for one in objects:
+        change(one)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    assert run(["compare", str(path), *WORK, *words, "-o", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def of_pools(**disruption: Any) -> Callable[[Document], object]:
+    return lambda one: one["kind"] == "NodePool" and one["spec"]["disruption"].update(disruption)
+
+
+def test_days_and_parts_add_up(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    found = bill(tmp_path, capsys, lambda one: one, "--days", "1,2,30")
+    assert not found["cutShort"]
+    assert found["lowerBound"] <= found["hourlyInTheEnd"] < found["hourlyNow"]
+    first, second, last = found["days"]
+    assert 24 * found["hourlyNow"] > first["cost"] > second["cost"] >= last["cost"]
+    assert last["cost"] == pytest.approx(24 * found["hourlyInTheEnd"])
+    parts = found["difference"]
+    assert sum(value for name, value in parts.items() if name != "hourly") == pytest.approx(parts["hourly"])
+    assert parts["hourly"] == pytest.approx(found["hourlyNow"] - found["hourlyInTheEnd"])
+    assert found["nodes"]["inTheEnd"] < found["nodes"]["now"]
+
+
+def test_budgets_decide_when_it_begins(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    never = bill(tmp_path, capsys, of_pools(budgets=[{"nodes": "0"}]))
+    assert never["hourlyInTheEnd"] == never["hourlyNow"]
+    assert never["podsMovedByHour"] == {}
+    # Closed for all but one hour of each day: nothing moves before that.
+    shut = [{"nodes": "0", "schedule": "@daily", "duration": "23h"}, {"nodes": "100%"}]
+    late = bill(tmp_path, capsys, of_pools(budgets=shut), "--days", "1,2")
+    at_once = bill(tmp_path, capsys, of_pools(budgets=[{"nodes": "100%"}]), "--days", "1,2")
+    assert late["hourlyInTheEnd"] == pytest.approx(at_once["hourlyInTheEnd"], rel=0.05)
+    assert min(map(int, at_once["podsMovedByHour"])) == 0
+    hours = set(map(int, late["podsMovedByHour"]))
+    assert len({hour % 24 for hour in hours}) <= 2
+
+
+def test_what_takes_no_part_is_named(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    def change(one: Document) -> None:
+        if one["kind"] == "Pod" and one["metadata"]["labels"]["app"] in ("api", "orders", "cart", "mail"):
+            one["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+
+    found = bill(tmp_path, capsys, change)
+    assert sum(found["nodesWithoutPart"].values()) == 4  # all of the pool of these
+    assert all("karpenter.sh/do-not-disrupt" in why for why in found["nodesWithoutPart"])
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["DUMP", "--days", "0"], "--days"),
+        (["DUMP", "--days", "soon"], "--days"),
+        (["DUMP", "--policy", "karpenter"], "--policy: means nothing for a dump"),
+        (["DUMP", "examples/burst"], "the dump of a cluster is compared with itself"),
+        (["examples/burst", "--region", "us-east-1"], "--region: means nothing for a scenario"),
+        (["EMPTY"], "no NodePool"),
+    ],
+)
+def test_bad_questions_are_refused(
+    words: list[str], complaint: str, tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    files = {"DUMP": tmp_path / "cluster.json", "EMPTY": tmp_path / "empty.json"}
+    objects = cluster(0.01)
+    files["DUMP"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    lacking = [one for one in objects if one["kind"] != "NodePool"]
+    files["EMPTY"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": lacking}))
+    assert run(["compare", *(str(files.get(word, word)) for word in words)]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert complaint in error
+    assert "Traceback" not in error
