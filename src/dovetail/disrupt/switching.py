@@ -310,7 +310,7 @@ class _Course:
         return waves * self._pace.restarted
 
     def _wait(self, allowed: Mapping[str, int], end: int) -> bool:
-        """Go on to when budgets allow other than `allowed`, or all else may differ; False iff nothing will."""
+        """Go on to when budgets allow other than `allowed`, or all else may differ; False: never."""
         times = [one.until for one in self._flights]
         times += [since for since in self._since.values() if since > self._now]
         times += [at for at in self._recorded if at > self._now]
