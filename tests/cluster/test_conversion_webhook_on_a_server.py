@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 from base64 import b64encode
@@ -14,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.runtime.process.certificates import DAY, issue
+from dovetail.base.clock import SECOND
+from dovetail.runtime.process.certificates import DAY, RENEWED, VALID, issue
 from tests.cluster.audit import account_of, denied
 from tests.cluster.controlplane.build import build
 from tests.cluster.controlplane.definitions import define, wait_until_served
@@ -27,33 +31,25 @@ from tests.cluster.world import CLASS, World, apart, deployment, node_class
 Document = dict[str, Any]
 COUNT = 2
 SPACE = "account"  # that of the webhook's Service
+SERVICE_PORT = 8443  # the chart's
 KEPT = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
 TWO_VERSIONS = ("nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws")
 
 
 class Way:
-    """A world whose definitions ask a webhook; the Service leads to this machine."""
+    """A world whose definitions ask a webhook, behind the chart's Service, which leads to this machine."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        (self.port,) = free_ports(1)
         command = (sys.executable, "-m", "dovetail", "crds", "-o", "json")
         printed = subprocess.run(
-            (*command, "--webhook-service", f"{SPACE}/karpenter:{self.port}"),
+            (*command, "--webhook-service", f"{SPACE}/karpenter:{SERVICE_PORT}"),
             check=True,
             capture_output=True,
             text=True,
         )
         self._printed = json.loads(printed.stdout)
-        service = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "karpenter", "namespace": SPACE},
-            "spec": {"type": "ExternalName", "externalName": "localhost"},
-        }
         self.run("kubectl", "create", "namespace", world.name)
-        self.run("kubectl", "-n", SPACE, "delete", "service", "karpenter")  # no proxy leads from it to us
-        self.run("kubectl", "apply", "-f", "-", stdin=json.dumps(service))
 
     def run(self, *command: str, stdin: str = "") -> str:
         return self.world.plane.run(*command, stdin=stdin)
@@ -68,9 +64,18 @@ class Way:
         self.run(*apply, stdin=json.dumps(self._printed))
         wait_until_served(self.world.plane)
 
-    def controller(self) -> Controller:
-        variables = {"DISABLE_WEBHOOK": "false", "WEBHOOK_PORT": str(self.port)}
-        return self.world.controller("--provider", "kwok", **variables)
+    @contextlib.contextmanager
+    def controller(self, **variables: str) -> Iterator[Controller]:
+        """A replica, an endpoint of the Service from when it serves until the test is done with it."""
+        (port,) = free_ports(1)
+        given = {"DISABLE_WEBHOOK": "false", "WEBHOOK_PORT": str(port), **variables}
+        with self.world.controller("--provider", "kwok", **given) as controller:
+            eventually(lambda: controller.lines("serving conversions"), bool)
+            self.run("kubectl", "apply", "-f", "-", stdin=json.dumps(_endpoint(port)))
+            try:
+                yield controller
+            finally:
+                self.run("kubectl", "-n", SPACE, "delete", "endpointslice", f"replica-{port}")
 
     def pool(self, version: str) -> Document:
         return self.world.read(f"/apis/karpenter.sh/{version}/nodepools/{self.world.name}")
@@ -93,10 +98,29 @@ class Way:
 
 @pytest.fixture(scope="module")
 def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
-    with ControlPlane(build()) as plane:
+    with ControlPlane(build(), routing=True) as plane:
         folder: Path = tmp_path_factory.mktemp("way")
         yield Way(World(plane, _account(plane, folder), folder, "fleet"))
         assert denied(plane, account_of(SPACE, "karpenter")) == []
+
+
+def _endpoint(port: int) -> Document:
+    """A replica as its pod's address would be; loopback is none that an endpoint may have."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing: it asks which address of this machine is used
+        address = probe.getsockname()[0]
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": f"replica-{port}",
+            "namespace": SPACE,
+            "labels": {"kubernetes.io/service-name": "karpenter"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": "https-webhook", "port": port, "protocol": "TCP"}],
+    }
 
 
 def _account(plane: ControlPlane, folder: Path) -> Path:
@@ -185,8 +209,69 @@ def test_a_certificate_that_is_lost_is_replaced_while_requests_come(way: Way) ->
         way.change({"metadata": {"annotations": {KEPT: "{"}}})
         assert "unmarshaling kubelet config annotation, unexpected end of JSON input" in way.refused()
         assert controller.lines("could not convert")
+        way.change({"metadata": {"annotations": {KEPT: '{"maxPods":17}'}}})
         assert controller.stop() == 0
-    # At the end of the way: v1 alone, and no webhook.
+
+
+class Load(threading.Thread):
+    """Reads and writes the pool as v1beta1, which is stored as v1, without a pause; keeps what fails."""
+
+    def __init__(self, way: Way) -> None:
+        super().__init__()
+        self.asked, self.failed = 0, list[str]()
+        self._way, self._ended = way, threading.Event()
+
+    def run(self) -> None:
+        path = f"/apis/karpenter.sh/v1beta1/nodepools/{self._way.world.name}"
+        while not self._ended.is_set():
+            merge = {"metadata": {"annotations": {"turn": str(self.asked)}}}
+            method, body = ("PATCH", merge) if self.asked % 5 == 0 else ("GET", None)
+            try:
+                found = self._way.world.send(method, path, body)
+            except urllib.error.HTTPError as error:
+                with error:
+                    self.failed.append(error.read().decode())
+            else:
+                if found["spec"]["template"]["spec"]["kubelet"] != {"maxPods": 17}:
+                    self.failed.append(json.dumps(found))
+            self.asked += 1
+
+    def __enter__(self) -> Load:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+
+
+def test_two_replicas_renew_their_certificate_and_no_conversion_fails(way: Way) -> None:
+    # Its time comes while both serve with it, and they renew it at once.
+    soon = time.time_ns() - (VALID - RENEWED) + 30 * SECOND
+    _replace_secret(way, issue(_names(), soon).data())
+    electing = {"DISABLE_LEADER_ELECTION": "false"}
+    with way.controller(**electing) as first, way.controller(**electing) as second:
+        both = (first, second)
+        eventually(lambda: [one.asked("/readyz")[0] for one in both], lambda found: 200 in found)
+        before = _end_of_certificate(first)
+        assert before == _end_of_certificate(second)
+        with Load(way) as load:
+            _both_serve_another(both, before)
+            between = _end_of_certificate(first)
+            _replace_secret(way, {})  # and once more, as if it had been deleted
+            _both_serve_another(both, between)
+            settled = load.asked + 50
+            eventually(lambda: load.asked, lambda asked: asked >= settled)
+        assert load.failed == []
+        assert load.asked > 200
+        assert len(first.lines("issued a certificate") + second.lines("issued a certificate")) == 2
+        for one in both:  # the API server went to each of them
+            assert _converted(one) > 50
+            assert one.stop() == 0
+
+
+def test_at_the_end_of_the_way_there_is_v1_alone(way: Way) -> None:
+    # No webhook either.
     nothing = json.dumps({"spec": {"conversion": {"strategy": "None", "webhook": None}}})
     way.run("kubectl", "patch", "crd", *TWO_VERSIONS, "--type=merge", "-p", nothing)
     define(way.world.plane)
@@ -202,11 +287,26 @@ def _write_claims_as_v1beta1(way: Way) -> None:
     way.run("kubectl", "replace", "-f", "-", stdin=json.dumps(claims))
 
 
+def _both_serve_another(both: tuple[Controller, Controller], end: float) -> None:
+    eventually(
+        lambda: {_end_of_certificate(one) for one in both},
+        lambda found: len(found) == 1 and end not in found,
+    )
+
+
 def _end_of_certificate(controller: Controller) -> float:
     """When that which is served ends, in seconds."""
     lines = controller.asked("/metrics")[1].splitlines()
     name = "dovetail_webhook_certificate_end_timestamp_seconds "
     return float(next(line.removeprefix(name) for line in lines if line.startswith(name)))
+
+
+def _converted(controller: Controller) -> float:
+    """How many objects a replica was asked to convert, and did."""
+    lines = controller.asked("/metrics")[1].splitlines()
+    name = "dovetail_conversion_webhook_objects_total{"
+    found = [line for line in lines if line.startswith(name) and 'result="success"' in line]
+    return sum(float(line.rpartition(" ")[2]) for line in found)
 
 
 def _names() -> list[str]:

@@ -58,7 +58,8 @@ class ControlPlane:
     """A context manager. `nodes` says whether pods are scheduled and nodes played, or nothing but the API
     server and the controllers `controllers` are there (all of them by default). `tuned` is for thousands of
     nodes: fewer heartbeats, and a scheduler that does not look at all of them for each pod. `spreads` are the
-    scheduler's default spread constraints, instead of its own.
+    scheduler's default spread constraints, instead of its own. `routing` has the API server go to the
+    endpoints of the Services that it calls by itself, as there is no proxy that leads from their addresses.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ControlPlane:
         controllers: str = "*",
         tuned: bool = False,
         spreads: Sequence[object] | None = None,
+        routing: bool = False,
     ) -> None:
         self.programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="controlplane-"))
@@ -86,6 +88,7 @@ class ControlPlane:
         self._tuned = tuned
         self._spreads = () if tuned and spreads is None else spreads
         self._controllers = controllers
+        self._routing = routing
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -201,6 +204,7 @@ class ControlPlane:
             f"--audit-policy-file={write(self.folder / 'audit.policy', _AUDIT)}",
             f"--audit-log-path={self.audit}",
             "--profiling=false",
+            f"--enable-aggregator-routing={'true' if self._routing else 'false'}",
             # One kind is watched in etcd itself, so that tests can make its history too old.
             "--watch-cache-sizes=poddisruptionbudgets.policy#0",
             "--enable-priority-and-fairness=false",
