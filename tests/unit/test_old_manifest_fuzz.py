@@ -135,11 +135,11 @@ ANYTHING = st.recursive(
 
 @functools.cache
 def _strategies() -> dict[tuple[str, str], st.SearchStrategy[Document]]:
-    return {kind: _documents(kind) for kind in KINDS}
+    return {kind: documents_of(kind, schema) for kind, schema in KINDS.items()}
 
 
-def _documents(kind: tuple[str, str]) -> st.SearchStrategy[Document]:
-    schema = KINDS[kind]
+def documents_of(kind: tuple[str, str], schema: Schema) -> st.SearchStrategy[Document]:
+    """What a kind may be by its schema, mostly with values that are likely to be right."""
     spec = schema.properties["spec"]
     meta = st.fixed_dictionaries(
         {"name": st.sampled_from(["default", "spot"])},
@@ -231,9 +231,9 @@ def _make_right(document: Document) -> None:
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> list[Document]:
+def mutated_of(draw: st.DrawFn, written: list[list[Document]]) -> list[Document]:
     """A team's manifests, of which one to three places hold something else, are gone or have another name."""
-    documents = copy.deepcopy(draw(st.sampled_from(WRITTEN)))
+    documents = copy.deepcopy(draw(st.sampled_from(written)))
     for _ in range(draw(st.integers(1, 3))):
         *above, last = draw(st.sampled_from([path for path in places(documents) if len(path) > 1]))
         parent: Any = documents
@@ -300,6 +300,6 @@ def test_documents_by_their_schemas(tmp_path: Path, documents: list[Document]) -
 
 
 @QUICK
-@given(mutated())
+@given(mutated_of(WRITTEN))
 def test_mutated_manifests(tmp_path: Path, documents: list[Document]) -> None:
     answered(documents, tmp_path)

@@ -20,6 +20,7 @@ from dovetail.api.generations import (
     v1_to_beta,
     workloads,
 )
+from dovetail.api.generations.admission import broken_rules, old_schema
 from dovetail.api.generations.alpha_webhook import STABLE_LABELS
 from dovetail.api.generations.editing import Change, Document, Editor, Path, copied
 from dovetail.api.schema import unknown_fields, validate, with_defaults
@@ -396,4 +397,10 @@ def _one_down(index: int, document: Document) -> list[Upgraded]:
         if change.why == v1_to_beta.LOST and change.old is not None:
             text = "v1beta1 has no field for it: it is lost"
             result.troubles.append(Trouble(change.old, text, "keep the v1 object, or do without"))
+    schema = old_schema(result.document)
+    for cause in broken_rules(schema, result.document) if schema is not None else ():
+        path = v1_to_beta.path_of(cause.field)
+        text = f"v1beta1 refuses what becomes of it: {cause.message}"
+        where = result.editor.origin(path) or path
+        result.troubles.append(Trouble(where, text, "write what v1beta1 takes, or keep the v1 object"))
     return [result]

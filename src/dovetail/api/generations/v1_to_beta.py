@@ -12,6 +12,7 @@ import msgspec
 from dovetail.api.generations import beta_schema
 from dovetail.api.generations.beta_to_v1 import ALIAS_VERSION, ALIASES, KUBELET, REFERENCE, UBUNTU
 from dovetail.api.generations.editing import Document, Editor, Path
+from dovetail.api.schema import unknown_fields
 
 STORED_VERSION = "karpenter.sh/stored-version-migrated"
 LOST = "v1beta1 has no field for it"
@@ -62,6 +63,15 @@ def convert(document: Document) -> Document:
 def step(edit: Editor) -> None:
     """The same on a document under change."""
     _STEPS[edit.get("apiVersion"), edit.get("kind")](edit)
+    # Whatever came after v1beta1, however deep it is.
+    schema = beta_schema.schemas(beta_schema.V1_0)[edit.get("apiVersion"), edit.get("kind")]
+    for path in list(unknown_fields(schema.properties["spec"], edit.get("spec"), "spec")):
+        edit.drop(path_of(path), LOST)
+
+
+def path_of(text: str) -> Path:
+    """The steps of `spec.requirements[0].key`, where no key has a dot in it."""
+    return tuple(int(step) if step.isdecimal() else step for step in re.findall(r"[^.\[\]]+", text))
 
 
 def _pool(edit: Editor) -> None:
@@ -70,9 +80,6 @@ def _pool(edit: Editor) -> None:
     expire: Path = ("spec", "template", "spec", "expireAfter")
     edit.move(expire, ("spec", "disruption", "expireAfter"), "v1beta1 has it in disruption")
     _policy(edit)
-    edit.drop(("spec", "replicas"), LOST)
-    for index in range(len(edit.get("spec", "disruption", "budgets") or ())):
-        edit.drop(("spec", "disruption", "budgets", index, "reasons"), LOST)
     _tidy_annotations(edit)
 
 
@@ -118,7 +125,6 @@ def _spec(edit: Editor, spec: Path) -> None:
         if kubelet is not None:
             edit.set((*spec, "kubelet"), kubelet, "kept in an annotation until now")
         edit.drop(("metadata", "annotations", KUBELET), "it is a field of v1beta1")
-    edit.drop((*spec, "terminationGracePeriod"), LOST)
     _requirements(edit, (*spec, "requirements"))
     kept = edit.get("metadata", "annotations", REFERENCE)
     if kept is None:
@@ -203,20 +209,7 @@ def _class(edit: Editor) -> None:
         if "blockDeviceMappings" in parts:
             edit.drop(("spec", "blockDeviceMappings"), "what Ubuntu had without saying it")
         edit.drop(("metadata", "annotations", UBUNTU), "it is in the fields again")
-    for field in ("kubelet", *_V1_ONLY):
-        edit.drop(("spec", field), LOST)
     _tidy_annotations(edit)
-
-
-# Fields of classes that came after the conversion went.
-_V1_ONLY = (
-    "capacityReservationSelectorTerms",
-    "connectionTracking",
-    "cpuOptions",
-    "ipPrefixCount",
-    "networkInterfaces",
-    "placementGroupSelector",
-)
 
 
 def _version(edit: Editor, version: str) -> None:
