@@ -291,10 +291,12 @@ spec:
     assert cost["expected"] == cost["hourly"] == pytest.approx(sum(claim["price"] for claim in claims))
     assert cost["worst"] == pytest.approx(sum(claim["worstPrice"] for claim in claims))
     assert cost["worst"] == pytest.approx(0.3 * len(claims))  # on demand
+    assert cost["likely"] == pytest.approx(sum(claim["likelyPrice"] for claim in claims))
+    assert cost["hourly"] < cost["likely"] < cost["worst"]  # the cheapest of the deeper half
     assert 0 < cost["diversity"] < cost["hourly"]
     assert run(arguments) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"at worst ${cost['worst']:.4f}/h in all" in shown
+    assert f"likely ${cost['likely']:.4f}/h, at worst ${cost['worst']:.4f}/h in all" in shown
     assert f"Keeping many types for spot costs about ${cost['diversity']:.4f}/h of it" in shown
     assert run([*arguments, "--spot-diversity", "1"]) == 0
     assert "Keeping many types" not in capsys.readouterr().out
@@ -339,3 +341,4 @@ def test_at_worst_counts_what_a_launch_names(tmp_path: Path, capsys: pytest.Capt
     found = json.loads(capsys.readouterr().out)
     assert len(found["nodeClaims"][0]["instanceTypes"]) == 71
     assert found["cost"]["worst"] == pytest.approx(0.26)  # t60.large
+    assert found["cost"]["likely"] == pytest.approx(0.201)  # t1.large: no launch of it takes the metal one

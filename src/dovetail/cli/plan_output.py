@@ -66,6 +66,7 @@ def document(
             "hourly": _dollars(plan.cost.hourly),
             **_parts(plan.claims, more),
             "expected": _dollars(plan.cost.hourly),
+            "likely": _dollars(_likely(plan, more)),
             "worst": _dollars(_worst(plan, more)),
             "diversity": _dollars(diversity),
             "lowerBound": _dollars(plan.cost.lower_bound),
@@ -155,6 +156,11 @@ def _worst(plan: Plan, more: Sequence[Copies]) -> int:
     return sum(times * claim.worst for claim, times in _bought(plan.claims, more))
 
 
+def _likely(plan: Plan, more: Sequence[Copies]) -> int:
+    """Nano-dollars per hour that fleets are likely to pay for what each launch hands over."""
+    return sum(times * (claim.likely or claim.price) for claim, times in _bought(plan.claims, more))
+
+
 def _bought(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> Iterator[tuple[PlannedClaim, int]]:
     """All claims, with how often each is bought."""
     yield from ((claim, 1) for claim in claims)
@@ -183,6 +189,7 @@ def _claim(claim: PlannedClaim) -> dict[str, Any]:
         "instancePrice": _dollars(claim.instance_price),
         "volumes": _dollars(claim.volumes),
         "surcharge": _dollars(claim.surcharge),
+        "likelyPrice": _dollars(claim.price if claim.likely is None else claim.likely),
         "worstPrice": _dollars(claim.worst),
         "priceEstimated": claim.price_estimated,
         "instanceTypes": list(claim.instance_types),
@@ -329,10 +336,10 @@ def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
     )
     note = " Prices marked ~ are estimates." if any(claim.price_estimated for claim in plan.claims) else ""
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
-        worst = f"at worst ${_dollars(_worst(plan, more)):.4f}/h in all."
+        likely, most = (f"${_dollars(sums(plan, more)):.4f}/h" for sums in (_likely, _worst))
         note += (
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
-            f"of the {MOST_TYPES} cheapest, which a launch names, {worst}"
+            f"of the {MOST_TYPES} cheapest, which a launch names, likely {likely}, at worst {most} in all."
         )
     if _dollars(diversity) >= 0.00005:  # what would be shown as $0.0000 is not worth a sentence
         note += f" Keeping many types for spot costs about ${_dollars(diversity):.4f}/h of it."

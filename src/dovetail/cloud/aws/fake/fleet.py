@@ -12,7 +12,7 @@ from dovetail.cloud.aws.api import FleetAnswer, FleetInstances, Instance, Launch
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.fake.account import Account, by_id, identifier
 from dovetail.cloud.aws.fake.machines import Machines, instance_id
-from dovetail.cloud.aws.fake.market import Market
+from dovetail.cloud.aws.fake.market import Market, by_price_and_depth
 from dovetail.cloud.aws.instance.request import FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.choice import Pool
@@ -146,8 +146,7 @@ class Fulfilment:
     def _rank(self) -> Callable[[Slot], tuple[Any, ...]]:
         """The least comes first.
 
-        EC2 publishes the aims of its spot strategies, not the rules. Price and capacity: the cheapest of the
-        pools that are at least half as deep as the deepest. Capacity alone: the deepest.
+        EC2 publishes the aims of its spot strategies, not the rules. Capacity alone: the deepest.
         """
         market, now, strategy = self._market, self._now, self._wanted.strategy
         if strategy in ("prioritized", "capacity-optimized-prioritized"):
@@ -159,17 +158,11 @@ class Fulfilment:
                 market.price(slot.pool, now) if slot.pool[1] in market.records else 0,
                 slot.pool,
             )
-        depths = {
-            slot.pool: market.depth(slot.pool, now) if market.sells(slot.pool) else 0 for slot in self._left
-        }
-        deepest = max(depths.values(), default=0)
-
-        def rank(slot: Slot) -> tuple[Any, ...]:
-            sold = market.sells(slot.pool)
-            price = market.price(slot.pool, now) if sold else 0
-            return not sold, 2 * depths[slot.pool] < deepest, price, -depths[slot.pool], slot.pool
-
-        return rank
+        sold = {slot.pool for slot in self._left if market.sells(slot.pool)}
+        order = by_price_and_depth(
+            {pool: market.price(pool, now) for pool in sold}, {pool: market.depth(pool, now) for pool in sold}
+        )
+        return lambda slot: (0, *order(slot.pool)) if slot.pool in sold else (1, slot.pool)
 
     def _refusal(self, slot: Slot) -> str:
         """The code with which the override refuses one more instance; "" if it does not."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from dovetail.base.clock import HOUR
 from dovetail.base.streams import stream
@@ -67,8 +68,7 @@ class Market:
         if capacity_type != labels.SPOT:
             return full
         middle = offerings.spot_price(self.records[name].family, zone, full)
-        swing = 1 + _PRICE_SWING * self._wave(pool, "spot price", now)
-        return min(full, max(1, round(middle * swing / 100_000) * 100_000))
+        return min(full, max(1, round(middle * spot_swing(self._seed, pool, now) / 100_000) * 100_000))
 
     def spot_offers(self) -> Iterator[Pool]:
         """Every spot pool, by type and zone."""
@@ -79,11 +79,7 @@ class Market:
 
     def depth(self, pool: Pool, now: int) -> int:
         """How many instances a spot pool holds at the moment, those of the cluster included."""
-        _, name, _ = pool
-        low, high = (math.log(value) for value in _DEPTHS)
-        middle = math.exp(low + (high - low) * stream(self._seed, _key(pool), "spot depth").random())
-        swing = 1 + _DEPTH_SWING * self._wave(pool, "spot depth", now)
-        return max(0, int(middle * swing / self.records[name].vcpus))
+        return spot_depth(self._seed, pool, self.records[pool[1]].vcpus, now)
 
     def room(self, pool: Pool, now: int) -> int | None:
         """How many more instances the pool gives; None for any number."""
@@ -112,15 +108,38 @@ class Market:
         found = {pool: self._running[pool] - self.depth(pool, now) for pool in pools}
         return {pool: count for pool, count in found.items() if count > 0}
 
-    def _wave(self, pool: Pool, purpose: str, now: int) -> float:
-        """From -1 to 1: a line between draws, the same whenever it is asked for."""
-        step, into = divmod(now, STEP)
-        ends = (
-            stream(self._seed, f"{_key(pool)}/{number}", purpose).uniform(-1, 1)
-            for number in (step, step + 1)
-        )
-        before, after = ends
-        return before + (after - before) * into / STEP
+
+def spot_depth(seed: int, pool: Pool, vcpus: int, now: int) -> int:
+    """How many instances of so many vCPUs a spot pool holds at the moment, all users' included."""
+    low, high = (math.log(value) for value in _DEPTHS)
+    middle = math.exp(low + (high - low) * stream(seed, _key(pool), "spot depth").random())
+    swing = 1 + _DEPTH_SWING * _wave(seed, pool, "spot depth", now)
+    return max(0, int(middle * swing / vcpus))
+
+
+def spot_swing(seed: int, pool: Pool, now: int) -> float:
+    """What a spot price is at the moment, as a share of its middle."""
+    return 1 + _PRICE_SWING * _wave(seed, pool, "spot price", now)
+
+
+def by_price_and_depth(
+    prices: Mapping[Pool, float], depths: Mapping[Pool, int]
+) -> Callable[[Pool], tuple[Any, ...]]:
+    """The least comes first: the cheapest of the pools that are at least half as deep as the deepest.
+
+    A model of price-capacity-optimized: EC2 publishes its aim, not the rule.
+    """
+    deepest = max(depths.values(), default=0)
+    return lambda pool: (2 * depths[pool] < deepest, prices[pool], -depths[pool], pool)
+
+
+def _wave(seed: int, pool: Pool, purpose: str, now: int) -> float:
+    """From -1 to 1: a line between draws, the same whenever it is asked for."""
+    step, into = divmod(now, STEP)
+    before, after = (
+        stream(seed, f"{_key(pool)}/{number}", purpose).uniform(-1, 1) for number in (step, step + 1)
+    )
+    return before + (after - before) * into / STEP
 
 
 def _group(pool: Pool) -> tuple[str, str]:
