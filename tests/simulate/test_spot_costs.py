@@ -28,8 +28,8 @@ metadata: {name: default}
 spec:
   role: node
   amiSelectorTerms: [{alias: al2023@latest}]
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: shop}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: shop}}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
 ---
 apiVersion: apps/v1
 kind: Deployment
