@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.cli.cost_source import Source
+from dovetail.cli.cost_source import Source, under
 from dovetail.units.duration import parse_duration
 
 if TYPE_CHECKING:
     from dovetail.cost.aggregate import Split
+    from dovetail.cost.commitments import Terms, Used
     from dovetail.cost.facts import Facts, Workload
     from dovetail.cost.filters import Test
     from dovetail.cost.idle import Cause
@@ -37,6 +38,7 @@ def cost(
     step: str = "",
     accumulate: Literal["none", "all", "hour", "day", "week", "month", "quarter"] = "none",
     why: Annotated[bool, Parameter(negative="")] = False,
+    commitments: Path | None = None,
     output: Annotated[Literal["table", "csv", "json", "opencost"], Parameter(alias="-o")] = "table",
 ) -> None:
     """Show what the past cost and who bears it, by namespace, workload, label, node: parts sum to the bill.
@@ -50,6 +52,7 @@ def cost(
     - `dovetail cost events.jsonl --aggregate controller --share`
     - `dovetail cost examples/evening-rush --why`
     - `dovetail cost cost.db --window lastmonth --step 24h -o csv`
+    - `dovetail cost cost.db --window 7d --commitments commitments.yaml`
     - `dovetail cost cost.db --overhead 'namespace:"kube-system"' --share --filter 'label[team]:"web"'`
 
     Parameters
@@ -83,6 +86,8 @@ def cost(
         Put pieces together again: all, or by hour, day, week, month, quarter.
     why
         Show what causes idle as well.
+    commitments
+        A file with savings plans, reserved instances and licences: costs are what is paid under them.
     output
         table for people; csv and json have nine decimals, opencost is the JSON of its HTTP API.
     """
@@ -110,7 +115,8 @@ def cost(
     length = _length(step) if step else 0
     if window:
         _parsed(window, 0)
-    read = Source(source)
+    terms = _terms(commitments)
+    read = under(terms, Source(source))
     asked = _window(window, read.span, source)
     facts = read.read(asked.start, asked.end)
     pieces = asked.steps(length) if length else [asked]
@@ -128,8 +134,21 @@ def cost(
         filtered=options.keep is not None,
         idle=idle or share,
         causes=_causes(facts, asked, keys) if why else None,
+        commitments=_used(facts, asked),
     )
     cost_output.show(shown, output, Console())
+
+
+def _terms(path: Path | None) -> Terms | None:
+    from dovetail.cli.cost_terms import read_terms
+
+    return None if path is None else read_terms(path)
+
+
+def _used(facts: Facts, window: Window) -> tuple[Used, ...]:
+    from dovetail.cost.commitments import uses
+
+    return uses(facts, window.start, window.end)
 
 
 def _keys(given: str) -> tuple[str, ...]:

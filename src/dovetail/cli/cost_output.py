@@ -16,6 +16,7 @@ from dovetail.base.clock import HOUR
 from dovetail.cli.messages import visible
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cost.allocation import IDLE, NANO, Allocation, AllocationSet
+from dovetail.cost.commitments import Used
 from dovetail.cost.idle import Cause, sentence
 from dovetail.cost.window import Window
 from dovetail.model.offering import HOURS_A_MONTH
@@ -37,6 +38,7 @@ class Answer:
     filtered: bool
     idle: bool
     causes: Mapping[Cause, int] | None
+    commitments: tuple[Used, ...] = ()
 
 
 def show(answer: Answer, form: str, console: Console) -> None:
@@ -145,6 +147,10 @@ def _footer(answer: Answer) -> Iterator[str]:
     hint = "" if answer.idle or not idle else "; --idle shows it as a line, --share lays it on the others"
     shared = " is borne by the others" if not idle and answer.idle else f"${_short(idle)}{share}{hint}"
     yield f"Bill ${exact(answer.bill)}, of it idle {shared.strip()}."
+    for one in answer.commitments:
+        used = f"{1 - one.left / one.due:.1%}" if one.due else "none"
+        more = f"; ${_short(one.next_hour)} an hour more would cost nothing" if one.next_hour else ""
+        yield f"{one.name}: {used} of ${_short(one.due)} is used{more}."
     if whole != answer.bill:
         yield f"With the overhead that was given: ${exact(whole)}."
 
@@ -209,6 +215,16 @@ def _document(answer: Answer) -> dict[str, Any]:
         "total": exact(sum(one.total for one in answer.sets)),
         "groups": list(_rows(answer)),
     }
+    if answer.commitments:
+        found["commitments"] = [
+            {
+                "name": one.name,
+                "due": exact(one.due),
+                "unused": exact(one.left),
+                "unusedAnHour": exact(one.next_hour),
+            }
+            for one in answer.commitments
+        ]
     if answer.causes is not None:
         found["causesOfIdle"] = [
             {"cause": cause.kind, "detail": cause.detail, "dollars": exact(part)}

@@ -10,6 +10,8 @@ from dovetail.base.errors import InputError
 from dovetail.cli.messages import note
 
 if TYPE_CHECKING:
+    from dovetail.cost.api import Past
+    from dovetail.cost.commitments import Terms
     from dovetail.cost.facts import Facts
     from dovetail.cost.store import StoreFile
 
@@ -57,6 +59,13 @@ class Source:
     def report(self) -> dict[str, Any] | None:
         """All that a report shows, where more is known than nodes, pods and prices: of a simulation."""
         return None if self._report is None else self._report()
+
+
+def under(terms: Terms | None, source: Source) -> Past:
+    """What is paid under them, if there are any."""
+    from dovetail.cost.commitments import UnderTerms
+
+    return source if terms is None else UnderTerms(source, terms)
 
 
 def _played(folder: Path) -> tuple[Facts, Callable[[], dict[str, Any]]]:

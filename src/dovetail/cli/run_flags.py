@@ -17,6 +17,7 @@ from dovetail.cli.run_environment import Bool, from_environment
 from dovetail.units.duration import parse_duration
 
 if TYPE_CHECKING:
+    from dovetail.cost.commitments import Terms
     from dovetail.disrupt.pause import Pause
     from dovetail.runtime.process.options import Options, WebhookOptions
     from dovetail.runtime.settings import FeatureGates, Settings
@@ -125,6 +126,8 @@ class Flags:
     cost_usage
         Who is asked once a minute what pods use, for that record: metrics-server, the address of a Prometheus
         that scrapes cAdvisor, such as http://prometheus:9090, or none.
+    cost_commitments
+        A file with savings plans, reserved instances and licences, under which that page and API count.
     cost_api_port
         Where a page and OpenCost's API (/allocation, /assets) answer from that record, read only; 0 serves
         none.
@@ -171,6 +174,7 @@ class Flags:
     cost_store: Path | None = None
     cost_retention: str = "2160h"
     cost_usage: str = "metrics-server"
+    cost_commitments: Path | None = None
     cost_api_port: int = 0
     nominate_pods: Bool = "true"
 
@@ -202,6 +206,7 @@ class Flags:
                 _above("--cost-retention", _read("--cost-retention", parse_duration, self.cost_retention), 0)
             ),
             cost_usage=self._cost_usage(),
+            cost_terms=self._cost_terms(),
             cost_port=_port("--cost-api-port", self.cost_api_port),
             webhook=self._webhook(),
         )
@@ -232,6 +237,12 @@ class Flags:
                 remedy="give --cost-store FILE too",
             )
         return self.cost_store
+
+    def _cost_terms(self) -> Terms | None:
+        # Commands without such a file have no use for what reads it.
+        from dovetail.cli.cost_terms import read_terms
+
+        return None if self.cost_commitments is None else read_terms(self.cost_commitments)
 
     def _cost_usage(self) -> str:
         given = self.cost_usage

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dovetail.base.errors import InputError
-from dovetail.cli.cost_source import Source
+from dovetail.cli.cost_source import Source, under
 from dovetail.cli.messages import note
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def serve(
     host: str = "127.0.0.1",
     region: str | None = None,
     deadline: str | None = None,
+    commitments: Path | None = None,
 ) -> None:
     """Serve a page of what ran and what it cost, and OpenCost's API, from a record, a log or a scenario.
 
@@ -53,6 +54,9 @@ def serve(
         The address to listen on; 0.0.0.0 for everyone.
     region
         Of a snapshot: where its nodes would be bought; its nodes' labels say so by default.
+    commitments
+        Of a record or a log: a file with savings plans, reserved instances and licences. Costs are what is
+        paid under them, but on the page of a simulation, which shows what was played.
     deadline
         Of a snapshot: how long to look for each plan, such as 10s.
     """
@@ -64,12 +68,16 @@ def serve(
         raise InputError(f"{port} is not a port", source="--port", remedy="give 1 to 65535")
     if is_manifests(source):
         routes = _snapshot_routes(source, region, deadline)
+        if commitments is not None:
+            raise InputError(
+                "a snapshot has no bill", source="--commitments", remedy="give a record or a log"
+            )
     elif region is not None or deadline is not None:
         raise InputError(
             "a snapshot alone is planned for", source="--region" if region is not None else "--deadline"
         )
     else:
-        routes = _routes(Source(source))
+        routes = _routes(source, commitments)
     asyncio.run(_serve(routes, host, port))
 
 
@@ -87,11 +95,16 @@ def _snapshot_routes(path: Path, region: str | None, deadline: str | None) -> li
     return [*cost_routes(found, now), *page]
 
 
-def _routes(source: Source) -> list[web.RouteDef]:
+def _routes(path: Path, commitments: Path | None) -> list[web.RouteDef]:
     """Of what ran."""
+    from dovetail.cli.cost_terms import read_terms
     from dovetail.runtime.process.costapi import cost_routes
     from dovetail.views.live.routes import fixed_routes, past_routes
     from dovetail.views.report.facts import OF_A_LOG, OF_A_RECORD
+
+    terms = None if commitments is None else read_terms(commitments)
+    source = Source(path)
+    paid = under(terms, source)
 
     def now() -> int:
         wall, end = time.time_ns(), source.span[1]
@@ -99,11 +112,11 @@ def _routes(source: Source) -> list[web.RouteDef]:
 
     report = source.report()
     if report is not None:
-        return [*cost_routes(source, now), *fixed_routes(report["title"], report)]
+        return [*cost_routes(paid, now), *fixed_routes(report["title"], report)]
     absent = OF_A_LOG if source.records else OF_A_RECORD
     return [
-        *cost_routes(source, now),
-        *past_routes("Dovetail", source, now, "", records=source.records, absent=absent),
+        *cost_routes(paid, now),
+        *past_routes("Dovetail", paid, now, "", records=source.records, absent=absent),
     ]
 
 

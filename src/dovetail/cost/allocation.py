@@ -18,6 +18,7 @@ NANO = 1_000_000_000
 IDLE = "__idle__"
 UNALLOCATED = "__unallocated__"
 UNMOUNTED = "__unmounted__"
+UNUSED = "__unused__"  # of a commitment; OpenCost knows nothing of the kind
 SHARED = "__shared__"
 RESOURCES = ("cpu", "gpu", "ram")
 _DIGITS = 100_000  # five decimals

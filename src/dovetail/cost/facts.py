@@ -149,6 +149,25 @@ class VolumeRun:
     mounts: list[tuple[str, int, int | None]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """Of a commitment within one hour: `left` of the `due` nano-dollars pay for nothing."""
+
+    name: str
+    start: int
+    end: int
+    left: int
+    due: int
+
+    def cost(self, start: int, end: int) -> int:
+        """What is left of it between two instants; such costs add up."""
+
+        def until(at: int) -> int:
+            return self.left * max(0, min(at, self.end) - self.start) // (self.end - self.start)
+
+        return until(end) - until(start)
+
+
 @dataclass(slots=True)
 class Facts:
     """All of it; `end` is until when it is known."""
@@ -159,11 +178,14 @@ class Facts:
     instances: dict[str, Instance] = field(default_factory=dict)
     pods: list[PodRun] = field(default_factory=list)
     volumes: list[VolumeRun] = field(default_factory=list)
+    unused: list[Unused] = field(default_factory=list)  # in the order of their hours
 
     def bill(self, start: int, end: int) -> int:
-        """What the provider asks for between two instants, nano-dollars; volumes that outlive nodes too."""
+        """What the provider asks for between two instants, nano-dollars: also for volumes that outlive nodes,
+        and for commitments that nothing uses."""
         nodes = sum(one.billed(end) - one.billed(start) for one in self.instances.values())
-        return nodes + sum(volume_cost(one, start, end) for one in self.volumes)
+        volumes = sum(volume_cost(one, start, end) for one in self.volumes)
+        return nodes + volumes + sum(one.cost(start, end) for one in self.unused)
 
 
 def volume_cost(volume: VolumeRun, start: int, end: int) -> int:

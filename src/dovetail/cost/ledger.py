@@ -13,7 +13,15 @@ from itertools import pairwise
 
 from dovetail.base.clock import HOUR
 from dovetail.cost.aggregate import NodeCost
-from dovetail.cost.allocation import UNMOUNTED, Allocation, AllocationSet, Properties, Volume, proportional
+from dovetail.cost.allocation import (
+    UNMOUNTED,
+    UNUSED,
+    Allocation,
+    AllocationSet,
+    Properties,
+    Volume,
+    proportional,
+)
 from dovetail.cost.facts import Amounts, Facts, Instance, PodRun, VolumeRun, Workload, volume_cost
 from dovetail.cost.filters import sanitized
 from dovetail.cost.window import Window
@@ -108,6 +116,8 @@ def allocations(facts: Facts, window: Window, *, disks: bool = False) -> tuple[A
             found.insert(one)
     for volume in facts.volumes:
         _lay(volume, found, first, facts, known)
+    for name in {one.name: None for one in facts.unused}:
+        _lay_unused(name, found, facts, known)
     return found, nodes
 
 
@@ -219,6 +229,25 @@ def _lay(
                 volumes={key: laid},
             )
         )
+
+
+def _lay_unused(name: str, found: AllocationSet, facts: Facts, window: Window) -> None:
+    """What nothing uses of a commitment is nobody's: a line of its own, beside idle."""
+    cost = sum(one.cost(window.start, window.end) for one in facts.unused if one.name == name)
+    if not cost:
+        return
+    found.insert(
+        Allocation(
+            name=f"{facts.cluster}/{UNUSED}/{UNUSED}/{name}/{UNUSED}",
+            properties=Properties(
+                cluster=facts.cluster, node=UNUSED, namespace=UNUSED, pod=name, container=UNUSED
+            ),
+            window=found.window,
+            start=window.start,
+            end=window.end,
+            external=cost,
+        )
+    )
 
 
 def stepped(

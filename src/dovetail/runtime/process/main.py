@@ -26,6 +26,7 @@ from dovetail.cloud.kwok import KwokCloud, default_types, read_types
 from dovetail.cloud.kwok.machine import PLAYED
 from dovetail.cloud.listed import ListedCloud
 from dovetail.cloud.provider import Provider
+from dovetail.cost.commitments import UnderTerms
 from dovetail.cost.store import Store, StoreFile
 from dovetail.kube.client import Client
 from dovetail.kube.http.access import Access
@@ -248,7 +249,8 @@ class Process:
         path, pages = self._options.cost_store, self._options.pages
         if path is None:
             return ()
-        past, now = StoreFile(path), self._clock.now
+        record, terms, now = StoreFile(path), self._options.cost_terms, self._clock.now
+        past = record if terms is None else UnderTerms(record, terms)
         if pages is not None:
             self._page = pages(past, now)
             self._log.listener = self._page.logged

@@ -11,6 +11,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.base.defaults import LEASE
 from dovetail.cluster.state import Callback
 from dovetail.cost.api import Past
+from dovetail.cost.commitments import Terms
 from dovetail.kube.http.rate import BURST, QPS
 from dovetail.runtime.settings import Settings
 from dovetail.runtime.usage import METRICS_SERVER
@@ -83,6 +84,7 @@ class Options:
     cost_store: Path | None = None
     cost_retention: int = 90 * 24 * 60 * MINUTE
     cost_port: int = 0
+    cost_terms: Terms | None = None  # what is paid is under them
     cost_usage: str = METRICS_SERVER  # what is asked what pods use: that, the URL of a Prometheus, or ""
     pages: Pages | None = None  # what the port has besides OpenCost's API
     webhook: WebhookOptions | None = None  # None: nothing is converted
