@@ -63,7 +63,7 @@ def test_an_amount_pays_for_more_than_it_is() -> None:
 
 
 def test_what_is_not_used_is_paid_as_well() -> None:
-    """A machine of half an hour uses half of what it could; the rest is a line of its own, also a window's."""
+    """A machine of half an hour uses some; the rest is a line of its own, a window's too."""
     facts = _facts(HOUR, _machine("i-1", _DOLLAR, end=30 * MINUTE))
     found = _billed(facts, _plan(_DOLLAR))
     assert found.instances["i-1"].billed(HOUR) == 375_000_000
@@ -152,7 +152,7 @@ _COMMITMENTS = st.lists(
 @given(facts=_runs(), commitments=_COMMITMENTS, name=st.sampled_from(("namespace", "node", "all")))
 @settings(max_examples=80, deadline=None)
 def test_parts_sum_to_what_is_paid(facts: Facts, commitments: list[Commitment], name: str) -> None:
-    """Commitments are due whole; what they pay for is not paid twice; groups sum to the bill of every window."""
+    """Commitments are due whole, what they pay for is not paid twice, and groups sum to the bill."""
     found = applied(facts, Terms(tuple(commitments)), 0, 6 * HOUR)
     due = sum(one.due for one in uses(found, 0, 6 * HOUR))
     left = sum(one.left for one in found.unused)
