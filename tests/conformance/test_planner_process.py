@@ -102,7 +102,9 @@ def test_a_worker_that_dies_is_named_and_replaced(problem: Problem) -> None:
             os.kill(planner.pid, signal.SIGKILL)
             with pytest.raises(PlannerFailed, match="killed by SIGKILL"):
                 await task
+            assert "killed by SIGKILL" in planner.failing
             assert verify(problem, await planner.plan(problem, SECOND)) == ()
+            assert planner.failing == ""
 
     asyncio.run(main())
 

@@ -99,6 +99,15 @@ class Watches:
                 found.append(f"{kind.PLURAL}: the first list has not come yet")
         return "; ".join(found)
 
+    def left_alone(self) -> str:
+        """How many objects of which kinds cannot be read, with one of each; "" if all can."""
+        found = []
+        for kind, informer in self._informers.items():
+            if informer.unreadable:
+                example = next(iter(informer.unreadable))
+                found.append(f"{kind.PLURAL}: {len(informer.unreadable)} cannot be read, such as {example}")
+        return "; ".join(found)
+
     async def _look(self) -> None:
         while True:
             for kind, informer in self._informers.items():

@@ -80,6 +80,8 @@ class ProcessPlanner:
     Invariant: `_worker` is idle or at work for the one caller that has the turn.
     """
 
+    failing = ""  # why the last question had no answer; "" if it had one
+
     def __init__(self, log: EventLog | None = None, *, now: Callable[[], int] = time.monotonic_ns) -> None:
         self._log = log
         self._logged: dict[str, None] = {}  # causes whose stack is in the log
@@ -107,6 +109,15 @@ class ProcessPlanner:
 
     async def plan(self, problem: Problem, deadline: int) -> Plan:
         """See Planner."""
+        try:
+            plan = await self._asked(problem, deadline)
+        except PlannerFailed as error:
+            self.failing = str(error)
+            raise
+        self.failing = ""
+        return plan
+
+    async def _asked(self, problem: Problem, deadline: int) -> Plan:
         async with self._turn:
             until = time.monotonic_ns() + deadline
             worker = await self._ready()

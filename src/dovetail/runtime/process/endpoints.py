@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from dovetail.base.errors import InputError
 
-# "" when all is well, else what is missing.
+# "" when all is well, else what is not.
 Probe = Callable[[], str]
 
 
@@ -21,12 +21,14 @@ async def serve(
     probe_port: int,
     exposition: Callable[[], Awaitable[Sequence[bytes]]],
     ready: Probe,
+    remarks: Probe,
     observed: Callable[[], str] | None = None,
     costs: Sequence[web.RouteDef] = (),
     cost_port: int = 0,
 ) -> AsyncIterator[None]:
     """Answer until the end of the block: /metrics on one port, /healthz and /readyz on another, costs too.
 
+    What `ready` says is missing makes it not ready; `remarks` are told by one that is ready all the same.
     `observed` is text that the first port has as well, under its name. A port of 0 serves nothing.
     Raises InputError for a port that is taken.
     """
@@ -46,7 +48,10 @@ async def serve(
 
     async def readyz(_: web.Request) -> web.Response:
         missing = ready()
-        return web.Response(text=missing or "ok", status=503 if missing else 200)
+        if missing:
+            return web.Response(text=missing, status=503)
+        beside = remarks()
+        return web.Response(text=f"ok; {beside}" if beside else "ok")
 
     async def table(_: web.Request) -> web.Response:
         return web.Response(text=observed() if observed is not None else "")

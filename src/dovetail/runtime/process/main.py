@@ -103,6 +103,7 @@ class Process:
         self._running: Operator | Observation | None = None
         self._transport: Transport | None = None
         self._figures: ClusterFigures | None = None  # of the one that leads
+        self._planner: ProcessPlanner | None = None
         self._types: tuple[InstanceType, ...] = ()
         self._webhook: ConversionWebhook | None = None
         self._obstacle = ""  # what keeps it from leading
@@ -141,6 +142,7 @@ class Process:
                     probe_port=options.probe_port,
                     exposition=self._exposition,
                     ready=self._missing,
+                    remarks=self._remarks,
                     observed=self._table if options.observe else None,
                     costs=self._cost_routes(),
                     cost_port=options.cost_port,
@@ -232,7 +234,7 @@ class Process:
         stack: contextlib.AsyncExitStack,
     ) -> Ports:
         """With a planner and a record of costs, which end with the stack."""
-        planner = await stack.enter_async_context(ProcessPlanner(self._log))
+        self._planner = planner = await stack.enter_async_context(ProcessPlanner(self._log))
         return Ports(
             client,
             cloud,
@@ -431,6 +433,13 @@ class Process:
         if self._webhook is not None and self._webhook.missing:
             return self._webhook.missing
         return "" if running is None else running.watches.blind()
+
+    def _remarks(self) -> str:
+        """What costs some objects, and not the controller as a whole: no reason to take it out of service."""
+        found = [] if self._running is None else [self._running.watches.left_alone()]
+        if self._planner is not None and self._planner.failing:
+            found.append(f"the last plan failed: {self._planner.failing}")
+        return "; ".join(filter(None, found))
 
     def _differs(self, nanoseconds: int) -> None:
         self._metrics.set(_DIFFERENCE, nanoseconds / SECOND)
