@@ -28,7 +28,8 @@ def served(world: World, app: str) -> None:
 def ended_well(controller: Controller) -> None:
     """It is up and ready, and ends when asked to; its log has nothing that was not expected."""
     assert controller.asked("/healthz")[0] == 200
-    assert controller.asked("/readyz")[0] == 200
+    status, text = controller.asked("/readyz")
+    assert status == 200 and text.startswith("ok; ") and " cannot be read, such as " in text
     assert controller.stop() == 0
     said = {line["message"] for line in controller.lines() if line["level"] not in ("DEBUG", "INFO")}
     assert said <= EXPECTED

@@ -50,8 +50,8 @@ def test_unreadable_objects_cost_themselves() -> None:
         assert named == {f"NodeClaim {claim.metadata.name}", "Pod default/first", "Pod default/waiting"}
         assert len(world.messages("Unreadable")) >= 3
         assert world.operator.watches.left_alone() == (
-            "pods: 2 cannot be read, such as default/first; "
-            f"nodeclaims: 1 cannot be read, such as {claim.metadata.name}"
+            f"nodeclaims: 1 cannot be read, such as {claim.metadata.name}; "
+            "pods: 2 cannot be read, such as default/first"
         )
         poison(world, Node, bound.spec.node_name, taints="all")
         poison(world, Pod, "waiting", "default", tolerations=[])
