@@ -627,7 +627,7 @@ def limits_below_use(inventory: Inventory) -> Iterator[Remark]:
         for name, limit in sorted(limits.items()):
             path = f"spec.limits.{name}"
             written = view.pool.spec.limits[name]
-            if used.get(name, 0) > limit:
+            if used.get(name, 0) > max(0, limit):
                 yield Remark(
                     view.manifest.located,
                     path,
