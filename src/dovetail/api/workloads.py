@@ -248,7 +248,7 @@ class TopologyTerm(Part, frozen=True, kw_only=True):
     match_label_expressions: tuple[TopologyExpression, ...] = ()
 
     def as_node_selector_term(self) -> NodeSelectorTerm:
-        """The same rule as a node selector term (each expression is an In)."""
+        """This rule as a node selector term (each expression is an In)."""
         return NodeSelectorTerm(
             match_expressions=tuple(
                 SelectorRequirement(key=item.key, operator="In", values=item.values)

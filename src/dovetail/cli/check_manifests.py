@@ -118,7 +118,8 @@ def _rank(severity: Severity) -> int:
 
 
 def _files(given: Sequence[str], *, recursive: bool) -> list[str]:
-    """The same, with the Terraform files of folders, which kubectl would not look at."""
+    """Names of the files and folders to read: those given, and the Terraform files of folders, which kubectl
+    would not look at."""
     found: list[str] = []
     for name in given:
         found.append(name)

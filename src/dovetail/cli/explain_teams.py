@@ -51,7 +51,7 @@ def keys_of(given: str) -> tuple[str, ...]:
 
 
 def emptied(problem: Problem) -> Problem:
-    """The same pods and pools before there was any node: all of them are to be bought for."""
+    """Its pods and pools before there was any node: all of them are to be bought for."""
     there = (pod for node in problem.nodes for pod in node.pods)
     pods = (*problem.pods, *(unbound(pod) for pod in there if reschedulable(pod)))
     pools = tuple(replace(pool, usage={}) for pool in problem.pools)

@@ -22,7 +22,7 @@ _NUMBERS = {int: "a whole number", float: "a number"}
 
 
 def misuse(error: CycloptsError) -> InputError:
-    """The same complaint in our words."""
+    """The parser's complaint in our words."""
     for kind, explained in _EXPLAINED:
         if isinstance(error, kind):
             return explained(error)

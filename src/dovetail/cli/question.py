@@ -111,11 +111,11 @@ class Question:
         return self.problem_of(self.reading)
 
     def problem_of(self, reading: Reading) -> Problem:
-        """The same of other manifests than those that were named."""
+        """What the solver is asked of other manifests than those that were named."""
         return self._asked(reading, copying=False)[0]
 
     def with_copies(self) -> tuple[Problem, tuple[Copied, ...]]:
-        """The same, but of workloads of very many pods most are counted beside it."""
+        """What the solver is asked; of workloads of very many pods most are counted beside it."""
         return self._asked(self.reading, copying=True)
 
     def _asked(self, reading: Reading, *, copying: bool) -> tuple[Problem, tuple[Copied, ...]]:

@@ -53,7 +53,7 @@ class Patience:
     work: int | None = None
 
     def budget(self) -> SolveBudget:
-        """The same to spend, from now on."""
+        """So much to spend, from now on."""
         if self.work is not None:
             return SolveBudget(Budget(self.work))
         until = time.monotonic_ns() + self.nanoseconds
@@ -85,7 +85,7 @@ class Search:
 
     @property
     def single(self) -> Search:
-        """The same without patience, for questions that are asked many times over."""
+        """A search without patience, for questions that are asked many times over."""
         return self if self.work is not None else Search(self.longest)
 
     @property

@@ -17,7 +17,7 @@ class Delay(Protocol):
     """A random length of time, in nanoseconds."""
 
     def draw(self, seed: int, entity: str, purpose: str) -> int:
-        """The same for the same arguments."""
+        """Equal arguments give equal times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Uniform:
     high: int
 
     def draw(self, seed: int, entity: str, purpose: str) -> int:
-        """The same for the same arguments."""
+        """Equal arguments give equal times."""
         millisecond = SECOND // 1000
         drawn = stream(seed, entity, purpose).randint(self.low // millisecond, self.high // millisecond)
         return drawn * millisecond

@@ -120,7 +120,7 @@ def parse_keys(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def strict_keys(given: str) -> tuple[str, ...]:
-    """The same for a person, with commas between them: what OpenCost would drop or group by nothing is wrong.
+    """Keys as a person writes them, with commas: what OpenCost would drop or group by nothing is wrong.
 
     Raises ValueError with the name that is.
     """

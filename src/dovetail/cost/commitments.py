@@ -103,7 +103,7 @@ class UnderTerms:
 
 
 def applied(facts: Facts, terms: Terms, start: int, end: int) -> Facts:
-    """The same facts at what is really paid between two instants, at whole hours."""
+    """Facts at what is really paid between two instants, at whole hours."""
     licensed = {one.id: _licensed(one, terms.licences) for one in facts.instances.values()}
     if not terms.commitments:
         return replace(facts, instances=licensed)

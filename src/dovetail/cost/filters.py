@@ -135,7 +135,7 @@ def parse_filter(text: str) -> Test | None:
 
 
 def parse_asset_filter(text: str) -> Callable[[Asset], bool]:
-    """The same of assets, whose fields are others; an empty one keeps everything. Raises ValueError."""
+    """A filter of assets, which have other fields; an empty one keeps everything. Raises ValueError."""
     return _parsed(text, _ASSETS) or (lambda _: True)
 
 

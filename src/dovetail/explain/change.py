@@ -98,7 +98,7 @@ def _pool_label(pool: Pool, change: Change) -> Pool:
 
 
 def widened(item: Requirement, value: str) -> Requirement:
-    """The same, and that value as well."""
+    """The requirement, with that value allowed as well."""
     if item.has(value):
         return item
     if not item.complement:

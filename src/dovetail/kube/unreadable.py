@@ -55,7 +55,7 @@ def unreadable(kind: type[T], document: object, error: Exception) -> Unreadable[
 
 
 def plain(body: bytes) -> bytes:
-    """The same text as every reader takes it. O(length).
+    """A body of JSON that every reader takes alike. O(length).
 
     It is UTF-8, with null for what is nested too deeply, and for a number of more than 300 digits one that
     no integer takes.

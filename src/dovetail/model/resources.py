@@ -38,7 +38,7 @@ def room(quantities: ResourceList) -> dict[str, int]:
 
 
 def bounded(resources: Resources) -> dict[str, int]:
-    """The same for amounts that were read already."""
+    """Amounts that were read already, but less than LARGEST of anything."""
     return {name: max(-LARGEST, min(amount, LARGEST - 1)) for name, amount in resources.items()}
 
 

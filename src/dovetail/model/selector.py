@@ -70,7 +70,7 @@ class Selector:
 
     @staticmethod
     def of(expressions: Iterable[Expression]) -> Selector:
-        """The same selector whatever order its expressions come in."""
+        """One selector of these expressions, whatever order they come in."""
         return Selector(tuple(sorted(set(expressions))))
 
     @staticmethod

@@ -75,7 +75,7 @@ class Located:
             )
 
     def with_value(self, value: Any, moved: tuple[tuple[str, str], ...] = ()) -> Located:
-        """The same place with another value, such as one in which something was filled in.
+        """This place with another value, such as one in which something was filled in.
 
         `moved` holds the fields that are elsewhere in the value: (path in it, path in the text).
         """

@@ -103,7 +103,7 @@ def read(paths: Sequence[Path | str], *, recursive: bool = False, strict: bool =
 
 
 def read_objects(objects: Iterable[Located], *, strict: bool = False) -> Reading:
-    """The same of objects that were read otherwise, such as from an API server."""
+    """A reading of objects that came otherwise, such as from an API server."""
     reader = _Reader(strict=strict)
     with uncollected():
         for located in today(objects, note=reader.note, fault=reader.fault):

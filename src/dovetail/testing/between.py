@@ -227,7 +227,7 @@ class Program:
         return any((kind, number) in self.pods and not self.site(number).pool.limits for number in sites)
 
     def _could_open(self, kind: int, sites: list[int]) -> bool:
-        """The same if it gave up what it would rather have."""
+        """True iff it could open one if it gave up what it would rather have."""
         needs, loose = self._market.needs[kind], self._loose
         return any(
             loose.allowed[kind, site]
@@ -311,7 +311,7 @@ class Program:
 
 
 def _loose(problem: Problem, market: Market) -> Market:
-    """The same market, with kinds that ask for no more of a node than they must."""
+    """That market, with kinds that ask for no more of a node than they must."""
     pods = {pod.key: pod for pod in problem.pods}
     kinds = []
     for kind in market.kinds:

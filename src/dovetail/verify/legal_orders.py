@@ -49,7 +49,7 @@ _HEAVIER = 4
 
 
 def in_turns(view: ClusterView, order: Iterable[Step]) -> list[Step]:
-    """The same steps, those who obey spreads in turns: one of each domain, then a second of each."""
+    """The steps with those that obey spreads in turns: one of each domain, then a second of each."""
     turns: Counter[Hashable] = Counter()
     ranked: list[tuple[int, Step]] = []
     for step in order:

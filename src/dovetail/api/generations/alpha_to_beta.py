@@ -38,7 +38,7 @@ def convert(document: Document, *, defaults: bool = True) -> tuple[Document, ...
 
 
 def editors(document: Document, *, defaults: bool = True) -> tuple[Editor, ...]:
-    """The same as documents under change, of which the second is a new one."""
+    """The v1beta1 objects of one as documents under change, of which a second one is new."""
     editor = Editor(document)
     return _STEPS[str(document["apiVersion"]), str(document["kind"])](editor, defaults)
 

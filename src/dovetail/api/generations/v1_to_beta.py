@@ -61,7 +61,7 @@ def convert(document: Document) -> Document:
 
 
 def step(edit: Editor) -> None:
-    """The same on a document under change."""
+    """Make the v1beta1 object of a document under change, in place."""
     _STEPS[edit.get("apiVersion"), edit.get("kind")](edit)
     # Whatever came after v1beta1, however deep it is.
     schema = beta_schema.schemas(beta_schema.V1_0)[edit.get("apiVersion"), edit.get("kind")]

@@ -8,7 +8,7 @@ from dovetail.api.schema import join
 
 
 def below(prefix: str, words: Mapping[str, str]) -> dict[str, str]:
-    """The same texts at fields further down; the empty name is the prefix itself."""
+    """Texts at fields below a prefix; the empty name is the prefix itself."""
     return {join(prefix, name) if name else prefix: text for name, text in words.items()}
 
 

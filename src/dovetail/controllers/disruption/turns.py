@@ -22,7 +22,7 @@ class Turns:
         self._due = due
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
-        """The same command, if nothing came up while its plan was made."""
+        """That command, if nothing came up while its plan was made."""
         turn = self._turn(views)
         free = {view.claim.metadata.uid for view in (*turn.empty, *turn.loaded)}
         return command if all(view.claim.metadata.uid in free for view in command.candidates) else None

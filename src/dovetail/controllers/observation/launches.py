@@ -24,8 +24,8 @@ from dovetail.units.timestamp import parse_rfc3339
 
 
 class ObservedLaunches:
-    """The same batches as the provisioner's, and the same question, with one difference: claims that came
-    since a batch's first pod are imagined away, with their pods back among those that wait.
+    """The provisioner's batches and its question, with one difference: claims that came since a batch's
+    first pod are imagined away, with their pods back among those that wait.
 
     Every pod is answered once. One that was answered and still waits is given a place on what the acting
     controller bought meanwhile, so that the room there is not given to others. One that was left over is

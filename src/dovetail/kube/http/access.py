@@ -103,7 +103,7 @@ class Access:
 
 
 def certificates(found: bytes, source: str) -> bytes:
-    """The same PEM. Raises InputError if it has no certificate: nothing, or the machine's authorities in
+    """That PEM as it is. Raises InputError if it has no certificate: nothing, or the machine's authorities in
     its place, must not be trusted by mistake."""
     if b"-----BEGIN CERTIFICATE-----" not in found and b"-----BEGIN TRUSTED CERTIFICATE-----" not in found:
         raise InputError(

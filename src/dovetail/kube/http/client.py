@@ -158,7 +158,7 @@ class HttpClient:
         await self._write("POST", wire.path(Pod, namespace, name, "binding"), body)
 
     def behind(self, gate: Gate) -> HttpClient:
-        """The same client, whose writes leave once the gate lets them."""
+        """This client, whose writes leave once the gate lets them."""
         return HttpClient(self.transport, page=self._page, gate=gate)
 
     async def _write(self, method: str, path: str, body: Any, content: str = JSON) -> bytes:

@@ -24,7 +24,7 @@ EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.i
 
 
 class Fixed:
-    """The same proof for ever."""
+    """One proof for ever."""
 
     def __init__(self, proof: Proof) -> None:
         self._proof = proof

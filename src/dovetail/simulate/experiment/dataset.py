@@ -43,7 +43,7 @@ class Row:
 
     @property
     def key(self) -> str:
-        """The same for runs that come to the same."""
+        """Equal for runs whose figures must be equal."""
         parts = [self.version, self.fingerprint, sorted(self.settings), self.seed, self.seconds]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 

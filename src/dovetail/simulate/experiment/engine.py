@@ -1,4 +1,4 @@
-"""The same runs on the workers of a Dask cluster, where one machine is not enough.
+"""Runs of an experiment on the workers of a Dask cluster, where one machine is not enough.
 
 What a run needs goes to the workers with it: they have Dovetail, and none of the caller's files. Dask plays a
 run again when its worker dies; a run counts when its result is here, so none is lost or counted twice.

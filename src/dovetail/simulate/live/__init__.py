@@ -1,4 +1,4 @@
-"""The same scenario on a real API server and scheduler, in the machine's own time.
+"""A scenario on a real API server and scheduler, in the machine's own time.
 
 Real: API server, scheduler, workload controllers, and the Dovetail that runs in production. Played: the
 cloud, which launches after the scenario's latencies, and the machines, whose Node objects kwok plays.

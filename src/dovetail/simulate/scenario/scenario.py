@@ -81,16 +81,16 @@ class Scenario:
         return str(self.folder / FILE_NAME)
 
     def until(self, duration: int) -> Scenario:
-        """The same scenario, played for another length of time."""
+        """This scenario, played for another length of time."""
         return replace(self, duration=duration)
 
     def under(self, policy: Policy) -> Scenario:
-        """The same scenario with another one in charge of nodes."""
+        """This scenario with another one in charge of nodes."""
         settings = msgspec.structs.replace(self.file.settings, policy=policy)
         return replace(self, file=msgspec.structs.replace(self.file, settings=settings))
 
     def seeded(self, seed: int) -> Scenario:
-        """The same scenario with other luck."""
+        """This scenario with other luck."""
         return replace(self, seed=seed)
 
 

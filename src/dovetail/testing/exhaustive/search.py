@@ -58,7 +58,7 @@ class Search:
         return least
 
     def _rest_with_nodes(self, row: int, left: Block) -> int:
-        """The same with the existing nodes from `row` on."""
+        """The least that these pods cost on new nodes and on the existing ones from `row` on."""
         if row == self._rows:
             return self.rest(left)
         return min(self.rest_with_nodes(row + 1, _minus(left, block)) for block in self._fillings(row, left))

@@ -127,7 +127,7 @@ def owner_reference(api_version: str, kind: str, name: str = "missing", **more: 
 
 
 def _number_of(text: str) -> int:
-    """The same in every process, as hash() is not."""
+    """A number of the text, equal in every process, as hash() is not."""
     return int.from_bytes(text.encode()[-8:].rjust(8, b"\0"), "big")
 
 

@@ -24,7 +24,7 @@ def one_file(title: str, body: str, script: str, data: Mapping[str, Any]) -> str
 
 
 def linked(title: str, body: str, more: Sequence[str], data: Mapping[str, Any]) -> str:
-    """The same for a server that answers the names of STYLES, SCRIPTS and `more` scripts beside it."""
+    """A page for a server that answers the names of STYLES, SCRIPTS and `more` scripts beside it."""
     styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in STYLES)
     scripts = "".join(f'<script src="{name}"></script>' for name in (*SCRIPTS, *more))
     return _page(title, body, styles, scripts, embedded(data))

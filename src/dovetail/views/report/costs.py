@@ -24,7 +24,7 @@ def cost_data(records: Sequence[Record], start: int, end: int) -> dict[str, Any]
 
 
 def facts_data(facts: Facts, window: Window) -> dict[str, Any]:
-    """The same of facts."""
+    """What facts say of costs in a window, in dollars."""
     labels = {key for run in facts.pods for key, _ in run.workload.labels}
     keys = (*_KEYS, *(f"label:{name}" for name in _LABELS if name in labels))
     made, nodes = allocations(facts, window)

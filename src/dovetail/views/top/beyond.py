@@ -76,7 +76,7 @@ def stays(board: Board, row: Row, now: int) -> tuple[str, ...]:
 
 
 def mark(board: Board, row: Row, now: int) -> str:
-    """The same in a few words: the first reason, and how many more there are."""
+    """Why it stays, in a few words: the first reason, and how many more there are."""
     found = stays(board, row, now)
     if not found:
         return "may go, if that saves"

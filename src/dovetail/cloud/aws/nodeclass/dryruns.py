@@ -153,7 +153,7 @@ class _Silence:
 
 
 class DryRuns:
-    """The same class that resolves to the same is asked for once in half an hour.
+    """A class is asked for once in half an hour, while neither it nor what it resolves to changes.
 
     A faulty one is looked at each time, as what it lacks may be given any moment. While AWS gives no verdict,
     because it is throttling or out of order, a class that was validated before stays so.
