@@ -139,7 +139,7 @@ def test_prices_of_another_relaxation_prove_something_when_it_is_late(asked: Sco
     prices = relax(every, *offers, other.demand[kinds])
     early = Early(lambda: prices, every.sum(axis=1), len(other.price), -1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dovetail.solve.bound.provers._LARGE", 0)
+        patch.setattr("dovetail.solve.bound.provers.LARGE", 0)
         time_over = Proofs(asked, SolveBudget(Budget(), lambda: 1.0), early)
     proof = time_over.relaxation()
     assert proof.bound <= optimum(asked)

@@ -12,10 +12,8 @@ from dovetail.model.left_out import left_out
 from dovetail.model.problem import Problem
 from dovetail.solve.bound.relaxation import relax_shapes
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.search_state import SolveContext
-
-_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +42,8 @@ class Appraisal:
         """
         need = self.vectors[list(pod_classes)].sum(axis=0)
         fits = self.feasible[np.unique(pod_classes)].all(axis=0) & np.all(self.column_room >= need, axis=1)
-        least = int(np.where(fits, self.price, _NEVER).min(initial=_NEVER))
-        return None if least == _NEVER else least
+        least = int(np.where(fits, self.price, ENDLESS).min(initial=ENDLESS))
+        return None if least == ENDLESS else least
 
 
 def appraise(problem: Problem, work: SolveBudget) -> Appraisal:

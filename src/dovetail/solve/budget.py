@@ -20,6 +20,20 @@ def never() -> bool:
     return False
 
 
+# What one step may take of what is left, of the work or the time, so that those after it have their share: a
+# step beside the way, one of two, and the one that matters most.
+LITTLE, HALF, MOST = 0.2, 0.5, 0.7
+LEAST = 20_000  # units for pods that are left over and for following an answer, however little is left
+
+# How much is done in one unit of work.
+CELLS = 500  # numbers compared or added up, all in one operation
+FILLED = 25  # items times nodes, or as many counts, in a step of several operations
+LABELS = 5  # partial patterns grown by an item
+# Units of what takes the same however little there is to do.
+ENTRY = 4  # a pattern priced, a factor of a program written down
+STEP = 10  # a simplex iteration, an item put into partial patterns
+SWEEP = 300  # a linear program of one offering, a step of filling all offerings
+
 # What comes once the time is over (a greedy end, the proof, claims, reasons) takes some times as long as the
 # beginning (encoding, a relaxation), and another round for pods that limits left over about as long as it
 # took to find domains for all. Measured on large problems.
@@ -30,7 +44,6 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # comes after them take about so many times as long as encoding and finding domains for them, and writing a
 # plan down so many times as long as encoding.
 _NODES = 1.2
-_WRITING = 1.0
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
@@ -113,7 +126,7 @@ class Deadline:
     @property
     def rounds(self) -> float:
         """How many rounds as long as the first there is time for."""
-        rest = self._whole - _WRITING * self._first - (self._now() - self._begun)
+        rest = self._whole - self._first - (self._now() - self._begun)
         return max(0.0, rest / self._round) if self._round else 0.0
 
     @property

@@ -14,14 +14,12 @@ from dovetail.model.labels import SPOT
 from dovetail.solve.assign.strategies import Strategy
 from dovetail.solve.assign.topology_rules import Opened, matters
 from dovetail.solve.bound.topology_model import TargetNode
+from dovetail.solve.budget import HALF, LEAST, LITTLE
 from dovetail.solve.build.builder import Move, opened_by, turns_of
 from dovetail.solve.search import PER_UNIT, Search
 from dovetail.solve.search_state import Answer, SolveContext
 from dovetail.solve.tolerances import GAP
 
-_SHARE = 0.5  # of the work left
-_LEAST = 20_000  # units that are spent in any case for pods that are left over
-_FOLLOW, _FOLLOW_LEAST = 0.15, 10_000  # the same two for following an answer
 _Pods = tuple[tuple[int, str], ...]  # (pod class, pod)
 
 
@@ -29,7 +27,7 @@ def rearranged(context: SolveContext, answer: Answer) -> Answer:
     """The answer, or a better one."""
     work, best = context.instance.work, answer
     stranded = bool(context.stranded(best.plan.left))
-    enough = work.used + max(_LEAST if stranded else 0, int(_SHARE * work.rest))
+    enough = work.used + max(LEAST if stranded else 0, int(HALF * work.rest))
     found: Answer | None = answer
     while found is not None and (stranded or best.plan.cost.gap >= GAP):
         found = _improved(context, best, enough)
@@ -44,7 +42,7 @@ def followed(context: SolveContext, target_nodes: tuple[TargetNode, ...], known:
     None where it is no better than what is known, or once the time is over.
     """
     work, best, best_way, last = context.instance.work, None, None, None
-    enough = max(_FOLLOW_LEAST, int(_FOLLOW * work.rest))
+    enough = max(LEAST, int(LITTLE * work.rest))
     moves = [Move(target_nodes, turns=turns, most=enough // PER_UNIT) for turns in turns_of(target_nodes)]
     views: list[tuple[Opened, Strategy]] = [({}, Strategy())]
     if matters(context.instance):

@@ -16,6 +16,7 @@ from dovetail.solve.assign.strategies import Strategy, turns
 from dovetail.solve.assign.topology_rules import Opened, restart
 from dovetail.solve.bound.scope import Placement
 from dovetail.solve.bound.topology_mip import small
+from dovetail.solve.budget import HALF, MOST
 from dovetail.solve.build.builder import Construction, Move, PlanBuilder, target_nodes_of
 from dovetail.solve.build.opened_domains import OpenedDomains, merged
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState
@@ -27,15 +28,11 @@ from dovetail.solve.pack.choose import choose
 from dovetail.solve.pack.destroy_repair import MANY_NODES
 from dovetail.solve.pack.greedy import Packing
 from dovetail.solve.search_state import Answer, Case, SolveContext
-from dovetail.solve.tolerances import FEW
+from dovetail.solve.tolerances import FEW, PASSES
 
 _ROUNDS = 8  # further chances for pods that limits left over
+_PROOF = 0.4  # of the work left, kept for it where no rules tie pods together
 PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
-_FEW_PODS = 64  # with more, moving them one by one takes too long
-_OTHER = 0.5  # of the time left, kept for plans that place more pods
-_PROOF = 0.4  # of the work left, kept for it
-_PROOF_TIED = 0.65  # the same where rules tie pods together: their domains matter more than their nodes
-_FORESEEN = 3  # times that pods get their domains anew because others will open some
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +150,7 @@ class Search:
         """Domains for all pods, those that nodes for others will open counted in."""
         pods, held = turns(self.instance, self.strategy)
         assignment = self.assigner.run(pods, self._limit_quotas())
-        for _ in range(_FORESEEN):
+        for _ in range(PASSES):
             fresh = OpenedDomains(self.instance).foreseen(assignment.items)
             if not fresh:
                 break
@@ -175,7 +172,7 @@ class Search:
         ):  # limits may need opinions of what to leave over
             self._context.appraise()
         share = self._spared(items)
-        with self.instance.work.sparing(share, of_time=max(share, _OTHER if short else 0.0)):
+        with self.instance.work.sparing(share, of_time=max(share, HALF if short else 0.0)):
             choice = choose(self.instance, self.columns, self.limits, items)
             self._context.slice_over |= share > 0 and not self.instance.work.left
         self.limits, self._market = choice.limits, choice.market
@@ -190,11 +187,7 @@ class Search:
             return _PROOF
         pod_classes = sorted({pod_class for item in items for pod_class, _ in item.kinds})
         solved = self._context.topology_bound.spent > 0
-        return (
-            _PROOF_TIED
-            if not solved and small(self._context.feasible[pod_classes], self.instance.work)
-            else 0.0
-        )
+        return MOST if not solved and small(self._context.feasible[pod_classes], self.instance.work) else 0.0
 
     def _hand_out(self, items: list[Item], packing: Packing) -> list[int]:
         """Give the bundles to the nodes; how many of each item found one."""
@@ -275,7 +268,7 @@ class Search:
         reasons = Reasons(instance, self.limits, frozenset(self.not_attempted))
         plan = written(instance, (claims, self.existing, self.bought), reasons.of(left), proof)
         pods = sum(len(place.pods) for place in case.placed)
-        target_nodes = tuple(target_nodes_of(self.existing, self.bought)) if pods <= _FEW_PODS else ()
+        target_nodes = tuple(target_nodes_of(self.existing, self.bought)) if pods <= FEW else ()
         surprises = merged(
             opened_domains.surprises(self.bought), opened_domains.overtaken(self.existing, self.bought)
         )

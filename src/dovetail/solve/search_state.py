@@ -16,17 +16,16 @@ from dovetail.solve.bound.relaxation import Early
 from dovetail.solve.bound.scope import Kinds, Placement, Scope, kinds_placed, scope_of
 from dovetail.solve.bound.topology_mip import TopologyBound
 from dovetail.solve.bound.topology_model import TargetNode
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
 from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.arrays import Amounts, Mask
-from dovetail.solve.instance.instance import COLUMNS_PER_UNIT, Instance
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM
-
-_FEW = 64  # classes; where there are more and it is late, nothing is proven at all
+from dovetail.solve.tolerances import FEW
 
 
 class SolveContext:
@@ -84,7 +83,7 @@ class SolveContext:
         pod_classes = self.instance.pod_classes
         vectors = np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64)
         held = self.columns.holds(vectors.reshape(len(pod_classes), len(self.instance.axis.names)))
-        self.instance.work.spend(len(pod_classes) + held.size // COLUMNS_PER_UNIT)
+        self.instance.work.spend(len(pod_classes) + held.size // CELLS)
         usable: dict[int, Mask] = {}  # by ladder
         for pod_class in pod_classes:
             if pod_class.ladder not in usable:
@@ -128,7 +127,7 @@ class Case:
         if key in self.context.proofs:
             return self.context.proofs[key], None
         late = self.context.instance.work.late
-        if late and len(self.context.instance.pod_classes) > _FEW:
+        if late and len(self.context.instance.pod_classes) > FEW:
             return Proof(), None
         if quick or late:
             return prove(Question(self._proofs(promised)[1], hourly), quick=True), None

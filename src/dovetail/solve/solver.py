@@ -14,20 +14,17 @@ from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.assign.items import Item
 from dovetail.solve.assign.strategies import Strategy, fuller, others
-from dovetail.solve.budget import Late, SolveBudget, Stop, never
+from dovetail.solve.budget import LITTLE, Late, SolveBudget, Stop, never
 from dovetail.solve.build.opened_domains import merged
 from dovetail.solve.build.write import by_pod
 from dovetail.solve.instance.shared_quotas import overdrawn
 from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
 from dovetail.solve.search_state import Answer, SolveContext
-from dovetail.solve.tolerances import GAP
+from dovetail.solve.tolerances import GAP, PASSES
 
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
 _CHEAP = 100_000  # units: so much is spent in any case before pods are left out that had a place alone
-_LAST = 0.2  # of the work that is left before the last ways: for a last proof
-_DEEPER = 4  # times that the program with rules between pods is made larger
-_PASSES = 3  # a plan is made anew where its nodes open domains that break a spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +198,7 @@ def _at_targets(state: _Solve) -> None:
 
 def _deepened(state: _Solve) -> None:
     """Answers of programs in which more and more nodes are looked at one by one."""
-    for _ in range(_DEEPER):
+    for _ in range(PASSES):
         if not state.worthwhile:
             break
         known = state.context.topology_bound.answers
@@ -213,7 +210,7 @@ def _deepened(state: _Solve) -> None:
 
 def _varied(state: _Solve) -> None:
     """Domains picked in other ways."""
-    with state.work.sparing(_LAST):
+    with state.work.sparing(LITTLE):
         for strategy in others(state.context.instance, state.items):
             if not state.worthwhile or state.each * _AFFORDABLE > state.work.rest:
                 break
@@ -222,7 +219,7 @@ def _varied(state: _Solve) -> None:
 
 def _moved(state: _Solve) -> None:
     """The pods of one or two nodes look for other places."""
-    with state.work.sparing(_LAST):
+    with state.work.sparing(LITTLE):
         state.offer(rearranged(state.context, state.best))
 
 
@@ -247,7 +244,7 @@ def _settled(context: SolveContext, strategy: Strategy) -> tuple[Answer, list[It
     """The best plan with domains picked in one way, and the items that nodes were bought for."""
     search = Search(context, {}, strategy)
     best = answer = search.run()
-    for _ in range(_PASSES - 1):
+    for _ in range(PASSES - 1):
         if not answer.surprises:
             break
         # Nodes for other pods open domains that a spread must then count: plan again, knowing of them.

@@ -17,12 +17,13 @@ from dovetail.solve.assign.colocation import Hosts
 from dovetail.solve.assign.items import Assignment, Item, Unit
 from dovetail.solve.assign.spread_quotas import Seat, Slot, share_out
 from dovetail.solve.assign.strategies import Scatter, Strategy
-from dovetail.solve.assign.topology_rules import UNLIMITED, ClassRules, RuleChecker
-from dovetail.solve.instance.arrays import Amounts, Floats
+from dovetail.solve.assign.topology_rules import ClassRules, RuleChecker
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats
 from dovetail.solve.instance.instance import Instance, lookup
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import NODES
 from dovetail.solve.instance.topology import AFFINITY, DomainOf, Pins
+from dovetail.solve.tolerances import FEW, SEVERAL
 
 _Waiting = tuple[PodClass, list[str]]
 _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
@@ -67,7 +68,7 @@ class Assigner:
         over = self.instance.work.turns()
         failed: list[_Waiting] = []
         for number, (pod_class, names) in enumerate(waiting):
-            if number >= _ALWAYS and over(number / len(waiting)):
+            if number >= FEW and over(number / len(waiting)):
                 return failed, waiting[number:]
             if not self._place_all(pod_class, names):
                 failed.append((pod_class, names))
@@ -158,7 +159,7 @@ class Assigner:
             alone = class_rules.self_repelling or not self.checker.settled(class_rules)
             pods = 1 if alone else len(names)
             if self._scatter and self._scatter.leads(pod_class):
-                pods = min(pods, 1 + len(names) // _SCATTERED)
+                pods = min(pods, 1 + len(names) // SEVERAL)
             placed = 0
             if self._strategy.even and class_rules.counting_spreads:
                 wide = replace(class_rules, spreads=(*class_rules.spreads, *class_rules.counting_spreads))
@@ -235,11 +236,8 @@ def _pairs(waiting: list[_Waiting]) -> list[tuple[int, str]]:
     return [(pod_class.index, name) for pod_class, names in waiting for name in names]
 
 
-_ALWAYS = 64  # classes that have their turn however late it is: to leave them over saves next to no time
-_SCATTERED = 32  # parts that pods go to domains in where others must be near them
 _CROWD = 60  # bits of a slot's cost that are below how crowded its domain is
 _UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
-_LAST = 1 << 40  # what nodes cost in domains that are not favoured: more than any number of a node
 _BEYOND = 1 << 49  # more than any domain seems to cost: added where more pods than are best would go
 _RANK = 50  # bits of a slot's cost that are below the order of preference
 # Levels that obey the same topology rules, each with one of its demands on labels; the first is preferred.
@@ -367,7 +365,7 @@ class Survey:
                 most = 1 if class_rules.self_repelling else most
                 favoured = self._strategy.favoured
                 last = bool(favoured) and all(value != favoured for _, value in pins)
-                cost = base.cost + row + last * _LAST + self._crowd(pod_class, pins)
+                cost = base.cost + row + last * UNLIMITED + self._crowd(pod_class, pins)
                 yield Slot(cost, most, base.level, base.wanted, pins, row=row)
 
     def _open(self, pod_class: PodClass, class_rules: ClassRules, row: int) -> bool:

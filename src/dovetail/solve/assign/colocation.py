@@ -19,9 +19,9 @@ from dovetail.solve.instance.instance import Instance, lookup, pinned
 from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, Pins
+from dovetail.solve.tolerances import SEVERAL
 
 _LOOSE = 1.25  # times the nodes that pods need if these fill up, which they do not
-_LAST_HOSTS = 16  # are tried once the budget is used up
 _Ask = tuple[PodClass, int, Requirements]  # a pod class, a level of it, and its demands on labels there
 
 
@@ -156,7 +156,7 @@ class Hosts:
             group = groups[index]
             if group.id.kind == AFFINITY and group.id.key == HOSTNAME and any(group.matched.values()):
                 return [name for name, number in group.matched.items() if number and name in self._hosts]
-        return list(self._hosts) if self._instance.work.left else list(self._hosts)[-_LAST_HOSTS:]
+        return list(self._hosts) if self._instance.work.left else list(self._hosts)[-SEVERAL:]
 
     def _join(self, host: _Host, ask: _Ask, names: list[str], spare: Amounts) -> int | None:
         """Add pods to a node, pinning what their rules look at; how many. None: none ever can.

@@ -15,8 +15,7 @@ from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Unit
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, SPREAD, DomainOf, Group, Pins
-
-_MOST_LEVELS = 33  # least counts that are priced, at even distances
+from dovetail.solve.tolerances import SEVERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def quotas(domains: Sequence[Domain], skew: Skew, pods: int, *, cheapest: bool) 
     low, high = _range(domains, skew, pods)
     if not cheapest:
         low = high
-    step = max(1, (high - low) // (_MOST_LEVELS - 1))
+    step = max(1, (high - low) // SEVERAL)
     found = [_at_least(domains, skew, level, pods) for level in (*range(low, high, step), high)]
     return min(found, key=lambda result: result[1])[0]
 

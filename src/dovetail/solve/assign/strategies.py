@@ -11,12 +11,12 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.assign.items import Item
 from dovetail.solve.assign.topology_rules import matters
+from dovetail.solve.instance.arrays import UNLIMITED
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, SPREAD, DomainOf, Pins
 
 _FAVOURED = 4  # domains that are tried
-_NO_USE = 1 << 20  # more than any number of pods in a domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Scatter:
             for key in self._followers.get(index, ()):
                 domain = domain_of(key)
                 there = self._counted.get((index, key), {}).get(domain, 0)
-                most = max(most, there + _NO_USE * self._kept_out(pod_class, index, key)[domain])
+                most = max(most, there + UNLIMITED * self._kept_out(pod_class, index, key)[domain])
         return most
 
     def placed(self, pod_class: PodClass, domain_of: DomainOf, pods: int) -> None:

@@ -17,13 +17,12 @@ from dovetail.api.core import Taint
 from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
-from dovetail.solve.instance.arrays import Amounts
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts
 from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.topology import AFFINITY, ANTI, APART, SPREAD, DomainOf, Group, GroupKey, Pins
 
-UNLIMITED = 1 << 40
 _FILTERED = frozenset({ZONE, CAPACITY_TYPE, ARCH, OS})
 # What a spread looks at to tell whether a node counts: its labels and its taints.
 Ground = tuple[Requirements, tuple[Taint, ...]]

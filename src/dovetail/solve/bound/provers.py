@@ -30,15 +30,13 @@ from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import Loads, Pattern, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
-from dovetail.solve.tolerances import CLOSE, FEW, NARROW, ROUNDING, WIDE
+from dovetail.solve.instance.arrays import BLOCK, ENDLESS, Amounts, Floats, Mask
+from dovetail.solve.tolerances import CLOSE, FEW, LARGE, NARROW, OPTIMAL, ROUNDING, SEVERAL, WIDE
 
 # (partial patterns that are followed, times the price), until it is known what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
 _SEARCHES = ((NARROW, 1.0), (WIDE, 1.0), (WIDE, 1.0003), (WIDE, 1.001), (WIDE, 1.003))
 _NEAR = 0.97  # the same where column generation has been tried in another way
-_TIGHT = 1.0002  # a multiple that is not worth a search for a lower one
-_LARGE = 80_000  # kinds times offerings; a relaxation of more is not solved when it is late
 
 
 class Proofs:
@@ -63,7 +61,7 @@ class Proofs:
         self.price = ENDLESS
         self._bought: list[PlannedNode] = []  # by a column generation of its own
         self.slice_over = (
-            early is not None and scope.feasible.size > _LARGE and (work.time_over or work.frugal)
+            early is not None and scope.feasible.size > LARGE and (work.time_over or work.frugal)
         )
         known = early.duals(scope) if early and (self.slice_over or early.same(scope)) else None
         self._stock = scope.unthinned() if known else self.pricing
@@ -115,7 +113,7 @@ class Proofs:
         total, pricing = float(self._scope.demand @ dual_values), self.pricing
         if self._market and np.array_equal(dual_values, self._market.dual_values) and len(self._market.most):
             enough = float(np.max(self._market.most / np.maximum(pricing.price, 1), initial=1.0))
-            if enough <= _TIGHT or not self._work.left:
+            if enough * OPTIMAL <= 1 or not self._work.left:
                 return self._proof(COLUMNS, dual_values, enough) if np.isfinite(enough) else Proof()
         ratio = highest_ratio(pricing, dual_values, lambda highest: total <= known * highest, self._work)
         return Proof() if ratio is None else self._proof(COLUMNS, dual_values, ratio)
@@ -387,9 +385,6 @@ def _bound(proof: Proof) -> int:
     return proof.bound
 
 
-_BLOCK = 2_000_000  # cells of (price lists, kinds, capacities) that are worked on at once
-
-
 def absorbed(dual_values: Floats, vectors: Amounts, copies: Amounts, free: Amounts, prices: Floats) -> Floats:
     """Per free capacity (N,) a worth that no pattern of it exceeds, whatever the prices are.
 
@@ -403,9 +398,8 @@ def absorbed(dual_values: Floats, vectors: Amounts, copies: Amounts, free: Amoun
     prices = np.concatenate([np.zeros((1, vectors.shape[1])), prices])
     beyond = np.maximum(dual_values[None, :] - prices @ vectors.T, 0.0)
     least = np.full(len(free), np.inf)
-    step = max(1, _BLOCK // max(1, beyond.size))
-    for start in range(0, len(free), step):
-        part = slice(start, start + step)
+    for start in range(0, len(free), BLOCK):
+        part = slice(start, start + BLOCK)
         most = beyond @ copies[:, part] + prices @ free[part].T
         least[part] = most.min(axis=0)
     result: Floats = least * (1 + ROUNDING)
@@ -413,7 +407,6 @@ def absorbed(dual_values: Floats, vectors: Amounts, copies: Amounts, free: Amoun
 
 
 _OFFERED = 2  # offerings per kind; where there are more, there are few patterns of each
-_GROUPS = 24  # of free capacities that are told apart
 
 
 class WholeNumbers:
@@ -468,11 +461,11 @@ class WholeNumbers:
 
     def _small(self) -> bool:
         kinds = len(self._scope.pods)
-        return kinds <= FEW and len(self._open) <= _GROUPS and self._work.left
+        return kinds <= FEW and len(self._open) <= SEVERAL and self._work.left
 
     def by_rooms(self, *, pods: bool) -> int:
         """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""
-        if len(self._open) > _GROUPS:
+        if len(self._open) > SEVERAL:
             free = grouped(self._usable, self._free)
             return whole_nodes(self._pricing, self._work, free, pods=pods, limit=self.price).bound
         free = Free(self._usable[:, self._open], self._free[self._open])
@@ -518,9 +511,9 @@ def grouped(usable: Mask, free: Amounts) -> Free:
     for index in np.flatnonzero(usable.any(axis=0)).tolist():
         groups.setdefault(np.packbits(usable[:, index]).tobytes(), []).append(index)
     members = sorted(groups.values(), key=lambda group: (-len(group), group))
-    if len(members) > _GROUPS:
-        rest = [index for group in members[_GROUPS:] for index in group]
-        members = [*members[:_GROUPS], rest]
+    if len(members) > SEVERAL:
+        rest = [index for group in members[SEVERAL:] for index in group]
+        members = [*members[:SEVERAL], rest]
     feasible = np.array([usable[:, group].any(axis=1) for group in members], dtype=np.bool_)
     capacity = np.array([free[group].sum(axis=0) for group in members], dtype=np.int64)
     return Free(feasible.reshape(len(members), len(usable)).T, capacity.reshape(len(members), free.shape[1]))

@@ -21,7 +21,8 @@ from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
-from dovetail.solve.pack.aggregation import on_grid
+from dovetail.solve.pack.aggregation import RATIO, WIDER, on_grid
+from dovetail.solve.tolerances import MANY, ROUNDING
 
 _MOST_CELLS = 20_000  # of the relaxation: pods' pod classes times columns
 
@@ -149,11 +150,6 @@ def _solve(model: highspy.HighsLp, columns: int) -> tuple[Floats, Floats]:
     return duals, nodes
 
 
-_MOST_KINDS = 250
-_FIRST_STEP = 0.05  # sizes within about 5 % are alike, if that makes few enough kinds
-_WIDER = 1.4
-
-
 @dataclass(frozen=True, slots=True)
 class Kinds:
     """K kinds of pods: their columns (K, C), mean requests (K, R), and number of pods (K,)."""
@@ -171,12 +167,12 @@ def kinds_of(feasible: Mask, capacity: Amounts, vectors: Amounts, demand: Amount
     pod classes are, if there is such a column.
     """
     labels = _numbered(vectors, np.packbits(feasible, axis=1))
-    step = _FIRST_STEP
-    while labels.max(initial=0) >= _MOST_KINDS:
-        labels = _numbered(on_grid(vectors, 1 + step), _rules(feasible, capacity, vectors))
-        if step > _WIDER:
+    ratio = RATIO
+    while labels.max(initial=0) >= MANY:
+        labels = _numbered(on_grid(vectors, ratio), _rules(feasible, capacity, vectors))
+        if ratio > 2:
             break  # what is left differs by rules
-        step *= _WIDER
+        ratio **= WIDER
     count = int(labels.max(initial=-1)) + 1
     weight = np.maximum(demand, 1e-3).astype(np.float64)
     total = np.bincount(labels, weights=weight, minlength=count)
@@ -207,9 +203,6 @@ def _numbered(amounts: Amounts, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.i
     return np.array([number[key] for key in keys], dtype=np.int64)
 
 
-_EQUAL = 1 - 1e-9  # rates that differ by less are the same size of capacity for the same price
-
-
 def best_rates(feasible: Mask, capacity: Amounts, price: Amounts) -> npt.NDArray[np.int64]:
     """Columns without those that another beats: it takes the same pod classes and sells no less of anything.
 
@@ -225,7 +218,7 @@ def best_rates(feasible: Mask, capacity: Amounts, price: Amounts) -> npt.NDArray
     while len(waiting):
         best, waiting = int(waiting[0]), waiting[1:]
         kept.append(best)
-        beaten = np.all(rates[best] >= rates[waiting] * _EQUAL, axis=1)
+        beaten = np.all(rates[best] >= rates[waiting] * (1 - ROUNDING), axis=1)
         some = np.flatnonzero(beaten)
         beaten[some] = np.all(takes[best] | ~takes[waiting[some]], axis=1)
         waiting = waiting[~beaten]

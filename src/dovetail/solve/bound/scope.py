@@ -17,14 +17,16 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.budget import CELLS
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Mask
-from dovetail.solve.instance.instance import COLUMNS_PER_UNIT, Instance
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.matching import port_clashes
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import NODES, PoolTable
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
+from dovetail.solve.tolerances import LARGE, SEVERAL
 
 # (pod class, level, tier) -> pods: what of a plan is promised to whom.
 Kinds = Mapping[tuple[int, int, int], list[str]]
@@ -257,9 +259,6 @@ def _anyhow(feasible: Mask, sites: Sites, some: list[int]) -> Mask:
     return _rows(masks, len(feasible)).T
 
 
-_MOST_STATES = 24  # per pool; where there would be more, its labels stay open
-_MOST_CELLS = 100_000  # kinds of pods times sites
-
 # One way to decide labels: (key, value) pairs; '' is every value that none asks for, and no label at all.
 State = tuple[tuple[str, str], ...]
 
@@ -278,7 +277,7 @@ def sites_of(instance: Instance, columns: OfferingsTable, asked: Iterable[Requir
     wanted = list(dict.fromkeys(asked))
     states = [_states(table, wanted) for table in instance.tables]
     size = sum(len(table.offerings) * len(each) for table, each in zip(instance.tables, states, strict=True))
-    if size * len(wanted) > _MOST_CELLS:
+    if size * len(wanted) > LARGE:
         states = [((),) for _ in instance.tables]
     column, state = [], []
     for table, each in zip(instance.tables, states, strict=True):
@@ -321,7 +320,7 @@ def _states(table: PoolTable, wanted: list[Requirements]) -> tuple[State, ...]:
         if values and key != HOSTNAME and "" in table.domains(key):
             ways.append([(key, value) for value in (*values, "")])
     count = prod([len(way) for way in ways])  # may be more than any float holds
-    return tuple(product(*ways)) if count <= _MOST_STATES else ((),)
+    return tuple(product(*ways)) if count <= SEVERAL else ((),)
 
 
 Kind = tuple[int, int, int]  # (pod class, level, tier)
@@ -351,7 +350,7 @@ def reach_of(instance: Instance, columns: OfferingsTable, sites: Sites, kinds: C
     vectors = np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64)
     holds = columns.holds(vectors.reshape(len(pod_classes), len(instance.axis.names)))
     holds = cut(holds, sites.column)
-    instance.work.spend(len(kinds) + holds.size // COLUMNS_PER_UNIT)
+    instance.work.spend(len(kinds) + holds.size // CELLS)
     earlier, anywhere, nodes = (
         np.array([each[part] for each in found], dtype=np.bool_).reshape(len(found), width)[rows]
         for part, width in enumerate((holds.shape[1], holds.shape[1], len(instance.nodes.nodes)))

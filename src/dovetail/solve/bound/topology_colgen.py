@@ -16,21 +16,16 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.bound.topology_model import ENDLESS, Rows, TopologySites
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.bound.topology_model import Rows, TopologySites
+from dovetail.solve.budget import CELLS, HALF, STEP, SolveBudget
+from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
-from dovetail.solve.tolerances import NARROW, OPTIMAL
-
-_MASTER_ROUNDS = 40  # of linear programs
-_AT_ONCE = 400  # patterns that one round adds
-_PAYS = 1e-9  # dollars per hour that a pattern must save to be added
-_ROOMY = 1e-6  # share of the price, for the tolerances of linear programs
-_MODEL, _ITERATION = 10, 10  # units of work per row of a linear program, and per iteration
+from dovetail.solve.tolerances import LINEAR, NARROW, OPTIMAL, PAYS, ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +73,11 @@ class Master:
         found = self.plain(work)
         chosen = np.zeros(len(self.patterns), dtype=np.bool_)
         value = self.reduced(found) if found else self.price
-        for _ in range(_MASTER_ROUNDS):
-            rest = np.flatnonzero(~chosen & (value < -_PAYS if chosen.any() and found else True))
+        for _ in range(ROUNDS):
+            rest = np.flatnonzero(~chosen & (value < -ROUNDING if chosen.any() and found else True))
             if not len(rest):
                 break
-            chosen[rest[np.argsort(value[rest], kind="stable")[:_AT_ONCE]]] = True
+            chosen[rest[np.argsort(value[rest], kind="stable")[:NEW]]] = True
             if not work.left:
                 return 0.0, value, np.ones_like(chosen)
             found = self.linear(chosen, work)
@@ -91,7 +86,7 @@ class Master:
             return 0.0, value, np.ones_like(chosen)
         if not found:
             return float("inf"), value, ~chosen
-        return found.least, value, value <= (most - found.least) + most * _ROOMY
+        return found.least, value, value <= (most - found.least) + most * LINEAR
 
     def model(self, chosen: Mask) -> highspy.HighsLp:
         """The program with some of the patterns (N,), in dollars: the variables that remain, then
@@ -201,7 +196,7 @@ def _linear(model: highspy.HighsLp, work: SolveBudget) -> Linear | None:
     solver.passModel(model)
     solver.run()
     info = solver.getInfo()
-    work.spend(_MODEL * model.num_row_ + _ITERATION * max(0, info.simplex_iteration_count))
+    work.spend(STEP * model.num_row_ + STEP * max(0, info.simplex_iteration_count))
     if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return None
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -242,9 +237,6 @@ def _starts(instance: Instance, topology_sites: TopologySites, patterns: Loads) 
         if first.any():
             needed.append(first)
     return _Starts(fine, np.array(needed, dtype=np.bool_).reshape(len(needed), len(patterns)))
-
-
-_CELLS = 50  # patterns times sites that are looked at per unit of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +320,7 @@ class Enumeration:
                 break
             parts.append((counts, fits))
             self._left -= len(counts)
-            self._work.spend(fits.size // _CELLS)
+            self._work.spend(fits.size // CELLS)
             if self._left < 0 or not self._work.left:
                 return None
         return np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts])
@@ -347,17 +339,13 @@ def alike(topology_sites: TopologySites) -> Sequence[Sequence[int]]:
                 for table in (c.surely, c.never, c.foreign)
             ),
             bool(topology_sites.unlimited[site]),
-            -1 if topology_sites.most[site] >= ENDLESS else site,
+            -1 if topology_sites.most[site] >= UNLIMITED else site,
         )
         found.setdefault(key, []).append(site)
     return list(found.values())
 
 
-_PRICING_ROUNDS = 60
-_PER_SITE = 20  # patterns that one round adds
 _FIRST = 0.9  # share of its price that a pattern of the first round is worth, by what fractions of nodes say
-_GAIN = 1e-6  # of the price: less is not worth a pattern
-_SHARE = 0.4  # of the work left
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,18 +368,18 @@ class Pricing:
 
     def run(self, master: Master) -> Linear | None:
         """Add the patterns that matter; the best plan in fractions of them, None if there is none."""
-        part, work = self._work.part(_SHARE), self._work
+        part, work = self._work.part(HALF), self._work
         first = master.plain(work)
         if first is None:
             return None
         self.bound = first.least
         master.add(self._alone())
         master.add(self._found(master.dual_values(first), _FIRST)[0])
-        for _ in range(_PRICING_ROUNDS):
+        for _ in range(ROUNDS):
             now = master.linear(master.every, work)
             if now is None or not part.left:
                 return now
-            found, most = self._found(master.dual_values(now), 1 + _GAIN)
+            found, most = self._found(master.dual_values(now), 1 + PAYS)
             self.bound = max(self.bound, now.least / most)
             if not len(found) or self.bound >= now.least * OPTIMAL:
                 return now
@@ -440,7 +428,7 @@ class Pricing:
                 best = fleet.knapsacks.run(column, np.maximum(of_pods, 0.0), price * share - extra, NARROW)
                 counts, most = self._owned(fleet.pricing, column, of_pods, best.counts)
                 highest = max(highest, (max(most, best.others) + extra) / max(price, 1))
-                found.append(self._new(fleet, counts[:_PER_SITE]))
+                found.append(self._new(fleet, counts[:FEW_NEW]))
         return joined(found, len(self._rows.pods)), highest
 
     def _owned(

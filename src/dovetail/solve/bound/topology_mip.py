@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.solve.assign.strategies import Target
 from dovetail.solve.bound.scope import Kinds
 from dovetail.solve.bound.topology_colgen import Enumeration, Loads, Master, Pricing, joined
@@ -21,28 +22,19 @@ from dovetail.solve.bound.topology_model import (
     topology_sites_of,
 )
 from dovetail.solve.bound.topology_rules import Spreads, add_ways, apart, together
-from dovetail.solve.budget import SolveBudget
-from dovetail.solve.colgen.highs import minimum
+from dovetail.solve.budget import ENTRY, HALF, MOST, SolveBudget
+from dovetail.solve.colgen.highs import MOST_CELLS, minimum
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
-from dovetail.solve.tolerances import CLOSE, LESS
+from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, WIDE
 
-_SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
-# What programs may be as large as with the usual work; with more, they take too long. With more work, larger.
-_USUAL = 1_000_000  # units
-_MOST_CELLS = 2_500  # kinds times sites where they may be
-_MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
-_MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
-_MOST_LOADS = 500
-_LOOKED = 10_000  # patterns that are looked at
-_UNITS = 4  # of work per factor of a program, to write it down
 # Units of work between two questions of the solver: measured, 0.5 to 2 times that.
 _FEWEST, _PER_FACTOR = 400, 0.6
-_SHARE = 0.7  # of the work left, for solving one
-_SHARE_AGAIN = 0.5  # the same where some sites have been split into single nodes
-_SHARE_FEW = 0.5  # the same where not all patterns can be chosen from
+_MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
+_MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
+_MOST_PATTERNS = 500  # that are chosen from
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
@@ -81,7 +73,7 @@ def small(feasible: Mask, work: SolveBudget) -> bool:
 
 def _times(work: SolveBudget) -> float:
     """How many times larger than usual a program may be."""
-    return max(1.0, work.rest / _USUAL)
+    return max(1.0, work.rest / WORK_PER_SECOND)
 
 
 class TopologyBound:
@@ -112,7 +104,7 @@ class TopologyBound:
         key = _key(found)
         if key not in self._known and work.left:
             begun = work.used
-            most = _MOST_CELLS * _times(work)
+            most = MOST_CELLS * _times(work)
             topology_sites = topology_sites_of(self._instance, self._columns, free, found, most)
             work.spend(topology_sites.feasible.size)
             self._note(key, *self._solved(topology_sites, price))
@@ -129,8 +121,8 @@ class TopologyBound:
             return 0
         begun, last = work.used, self._next.pop(key)
         rows = program(self._instance, split(last.topology_sites, last.nodes))
-        work.spend(rows.size * _UNITS)
-        self._note(key, *self._by_sites(rows, price, _SHARE_AGAIN))
+        work.spend(rows.size * ENTRY)
+        self._note(key, *self._by_sites(rows, price, HALF))
         self.spent += work.used - begun
         return self._known[key].bound
 
@@ -145,13 +137,13 @@ class TopologyBound:
     def _solved(self, topology_sites: TopologySites, price: int) -> tuple[Ruled, _Next | None]:
         work = self._instance.work
         times = _times(work)
-        if np.count_nonzero(topology_sites.feasible) > _MOST_CELLS * times:
+        if np.count_nonzero(topology_sites.feasible) > MOST_CELLS * times:
             return Ruled(), None
         rows = program(self._instance, topology_sites)
-        work.spend(rows.size * _UNITS)
+        work.spend(rows.size * ENTRY)
         if not work.left:
             return Ruled(), None
-        patterns = Enumeration(rows, price, work, int(_LOOKED * times)).run()
+        patterns = Enumeration(rows, price, work, int(WIDE * times)).run()
         first = patterns is None and rows.size <= _SMALL
         best, following = Ruled(), None
         for by_sites in (first, not first):
@@ -159,7 +151,7 @@ class TopologyBound:
             if best.bound >= price * CLOSE or best.settled or not work.left:
                 break
             if by_sites:
-                found, following = self._by_sites(rows, price, _SHARE)
+                found, following = self._by_sites(rows, price, MOST)
             else:
                 found = (
                     self._by_few(rows, price) if patterns is None else self._by_loads(rows, patterns, price)
@@ -194,7 +186,7 @@ class TopologyBound:
         every = bool(np.array_equal(few, kept))
         if not every and rows.size <= _SMALL:
             return Ruled(bound)
-        ruled = self._chosen(rows, master, few, price, _SHARE if every else _SHARE_FEW)
+        ruled = self._chosen(rows, master, few, price, MOST if every else HALF)
         return replace(ruled, bound=max(bound, ruled.bound) if every else bound, settled=every)
 
     def _by_few(self, rows: Rows, price: int) -> Ruled:
@@ -207,13 +199,13 @@ class TopologyBound:
             return Ruled(bound)
         value = master.reduced(linear)
         few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
-        return replace(self._chosen(rows, master, few, price, _SHARE_FEW), bound=bound)
+        return replace(self._chosen(rows, master, few, price, HALF), bound=bound)
 
     def _few(self, value: Floats, kept: Mask) -> Mask:
         """As many of the patterns that are kept as can be chosen from, by reduced price (N,)."""
         order = np.argsort(np.where(kept, value, np.inf), kind="stable")
         few = np.zeros_like(kept)
-        few[order[: int(_MOST_LOADS * _times(self._instance.work))]] = True
+        few[order[: int(_MOST_PATTERNS * _times(self._instance.work))]] = True
         return few & kept
 
     def _chosen(self, rows: Rows, master: Master, kept: Mask, price: int, share: float) -> Ruled:
@@ -249,7 +241,7 @@ def _check(factors: int) -> int:
 
 
 def _in_nano(bound: float) -> int:
-    return int(max(-1.0, min(bound, 1e9)) * NANO_DOLLARS * (1 - _SLACK))
+    return int(max(-1.0, min(bound, 1e9)) * NANO_DOLLARS * (1 - LINEAR))
 
 
 def program(instance: Instance, topology_sites: TopologySites) -> Rows:

@@ -19,13 +19,11 @@ from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.pricing_instance import cliques, usable
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import SPREAD, NodeFilter, Pins
-
-ENDLESS = 1 << 40  # nodes where nothing is reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,7 @@ def topology_sites_of(
     some = useful[kept]
     column = land.sites.column[some]
     capacity = np.concatenate([capacity[:sold][kept], capacity[sold:]])
-    left = [columns.left.get(columns.reservation[each], ENDLESS) for each in column.tolist()]
+    left = [columns.left.get(columns.reservation[each], UNLIMITED) for each in column.tolist()]
     none = np.zeros(len(free), dtype=np.int64)
     return TopologySites(
         kinds=kinds,

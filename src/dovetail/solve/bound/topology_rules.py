@@ -18,12 +18,12 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.bound.scope import alike, endless
 from dovetail.solve.bound.topology_model import Rows, Terms
+from dovetail.solve.budget import FILLED
 from dovetail.solve.colgen.pricing_instance import cliques
 from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import ANTI, SPREAD
-
-_MOST_HOSTS = 24
+from dovetail.solve.tolerances import SEVERAL
 
 
 class Spreads:
@@ -67,7 +67,7 @@ class Spreads:
         counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         owners = [number for some in self._by_keys(self._alike.get(index, ())).values() for number in some]
         hosts = self._hosts(index, owners)
-        if not owners or len(hosts) > _MOST_HOSTS:
+        if not owners or len(hosts) > SEVERAL:
             return
         most = groups[index].id.max_skew
         full = self._beyond(owners, most) and len(owners) == len(counted)
@@ -394,7 +394,6 @@ def _domains(instance: Instance, rows: Rows, key: str) -> dict[str, list[int]]:
 
 _MOST_STATES = 600  # ways to place some of the pods
 _MOST_WAYS = 120  # to place all of them
-_COUNTS = 20  # that are looked at per unit of work
 
 _CoarseClasses = Mapping[tuple[str, ...], Sequence[int]]  # domains, one per spread -> sites
 
@@ -474,7 +473,7 @@ def _ways(instance: Instance, rows: Rows, party: _Party, cells: Sequence[tuple[s
         limits.append((np.eye(len(names), dtype=np.int64)[domain], domain, one.max_skew, from_zero))
     for _ in range(int(rows.topology_sites.demand[list(party.kinds)].sum())):
         more = (states[:, None, :] + step).reshape(-1, len(cells))
-        instance.work.spend(more.size // _COUNTS)
+        instance.work.spend(more.size // FILLED)
         if len(more) > _MOST_STATES * len(cells) or not instance.work.left:
             return states[:0]
         fine = np.ones(len(more), dtype=np.bool_)

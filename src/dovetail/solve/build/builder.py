@@ -23,6 +23,7 @@ from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.topology_model import TargetNode
+from dovetail.solve.budget import LEAST, LITTLE
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState, Site
 from dovetail.solve.instance.arrays import ENDLESS
 from dovetail.solve.instance.instance import Instance, lookup, pinned
@@ -30,9 +31,6 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import SPREAD, Pins
 from dovetail.solve.pack.node_candidate import NodeCandidate, make_candidate
-
-_SHARE = 0.3  # of the work that is left
-_LEAST = 10_000  # units that are spent in any case, unless the time is over: none is left out to save money
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ class PlanBuilder:
         """
         place_at = self._place_at if bought_first else self._place_cheapest
         work = self.instance.work
-        enough = min(self._end, work.used + max(_LEAST, int(_SHARE * work.rest)))
+        enough = min(self._end, work.used + max(LEAST, int(LITTLE * work.rest)))
         waiting, before = list(left), len(left) + 1
         while len(waiting) < before:
             before = len(waiting)

@@ -8,19 +8,15 @@ import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import HALF, LITTLE, SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
-from dovetail.solve.colgen.highs import minimum
+from dovetail.solve.colgen.highs import MOST_CELLS, minimum
 from dovetail.solve.colgen.pattern_mip import Pattern, Whole, most_nodes
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.tolerances import LESS, PROGRAM
 
-_MOST_CELLS = 3_000  # offerings times kinds, where only nodes are whole
-_SHARED_CELLS = 1_500  # the same where shares of nodes are looked at as well
-_WHOLE_CELLS = 800  # the same where pods are whole too; more take too long
-_MOST_NODES = 40  # to which pods are given one by one
-_SHARE, _LITTLE = 0.5, 0.25  # of the work left: where shares of nodes are looked at, and where they are not
+_WHOLE_CELLS = 800  # items times offerings where pods are whole too, or shares of nodes are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ def whole_nodes(
     indeed, that is a plan.
     """
     size = pricing.feasible.size
-    if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(pricing.price) or not work.left:
+    if size > (_WHOLE_CELLS if pods else MOST_CELLS) or not len(pricing.price) or not work.left:
         return Whole(0)
     feasible, capacity = pricing.feasible.T, pricing.capacity
     most = most_nodes(pricing.price, pricing.demand, limit)
@@ -68,10 +64,10 @@ def whole_nodes(
         pricing.demand.astype(float),
         limits=(takes, np.minimum(pricing.most, 1).astype(np.float64)),
     )
-    if size <= _SHARED_CELLS:
+    if size <= _WHOLE_CELLS:
         model = _sharper(model, pricing, feasible)
     _in_whole_numbers(model, pricing.demand[np.nonzero(feasible)[0]], most, pods=pods)
-    share = _SHARE if size <= _SHARED_CELLS else _LITTLE
+    share = HALF if size <= _WHOLE_CELLS else LITTLE
     answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
     bound = int(answer.bound * NANO_DOLLARS * (1 - PROGRAM)) if np.isfinite(answer.bound) else 0
     if answer.values is None:
@@ -127,7 +123,7 @@ def _filled(
     feasible, capacity = places
     column = np.repeat(np.arange(len(nodes)), nodes)
     feasible = feasible[:, column]
-    if len(column) > _MOST_NODES or feasible.size > _WHOLE_CELLS or not work.left:
+    if feasible.size > _WHOLE_CELLS or not work.left:
         return ()
     scale = np.maximum(pricing.vectors.max(axis=0, initial=1), 1).astype(np.float64)
     every = np.zeros(len(column)), np.ones(len(column))

@@ -11,9 +11,9 @@ import numpy as np
 
 from dovetail.base.memo import by_weight
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.tolerances import ROUNDING
 
 _STEPS = 8  # functions that are tried per resource
-_SLACK = 1e-12
 _ENTRY = 400  # bytes of an entry besides
 _REMEMBERED = (
     16 * 2**20
@@ -57,10 +57,10 @@ def _shares(asked_for: bytes, pod_class: tuple[int, int], offered: bytes) -> Flo
 
 
 def _dominated(ways: Floats, linear: Floats) -> Mask:
-    within: Mask = np.all(ways[:, None, :] <= ways[None, :, :] + _SLACK, axis=2)
+    within: Mask = np.all(ways[:, None, :] <= ways[None, :, :] + ROUNDING, axis=2)
     np.fill_diagonal(within, val=False)
     # Of two that are equal but for rounding, the first stays.
     within &= ~(np.tril(within, -1).T & within)
-    covered: Mask = np.all(ways[:, None, :] <= linear[None, :, :] + _SLACK, axis=2)
+    covered: Mask = np.all(ways[:, None, :] <= linear[None, :, :] + ROUNDING, axis=2)
     result: Mask = np.any(np.concatenate([within, covered], axis=1), axis=1)
     return result

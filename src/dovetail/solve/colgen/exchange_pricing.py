@@ -7,15 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.base.streams import stream
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask
+from dovetail.solve.tolerances import PAYS
 
 _PAIRS = 20_000  # pairs that may be put in; more are sampled
-_BLOCK = 256  # rows that are compared with the pairs at once, and patterns that are made at once
 _HITS = 2  # pairs that are taken per row
-_LEAST_GAIN = 1e-4  # of the node's price
-_CELLS_PER_UNIT = 512  # comparisons of a row with a pair in one resource that make one unit of work
 _MOST_UNITS = 300_000  # of work in one call; the rows that few pairs can pay for come first
 _SPARSE = 0.2  # of the pairs need a resource: so few are looked at alone
 
@@ -72,13 +70,13 @@ class Exchange:
         value = dual_values[self._first] + dual_values[self._second]
         order = np.argsort(-value, kind="stable")
         # Only pairs of more worth than what a row has lost can pay: a prefix of the order.
-        prefix = np.searchsorted(-value[order], -(lost + _LEAST_GAIN * price))
+        prefix = np.searchsorted(-value[order], -(lost + PAYS * price))
         row, pair = self._hits(capacity, column[base], prefix, order)
         gain = (value[pair] - lost[row]) / price[row]
         best = np.argsort(-gain, kind="stable")
         row, pair = row[best], pair[best]
-        for start in range(0, len(row), _BLOCK):
-            some = slice(start, start + _BLOCK)
+        for start in range(0, len(row), BLOCK):
+            some = slice(start, start + BLOCK)
             ends = out[row[some]].T, np.array([self._first[pair[some]], self._second[pair[some]]])
             found = self._exchanged(counts[base[row[some]]], *ends)
             yield found[np.all(found <= demand, axis=1)]
@@ -127,12 +125,12 @@ class Exchange:
         by_length = np.argsort(prefix, kind="stable")
         by_length = by_length[prefix[by_length] > 0]
         enough = self._work.used + _MOST_UNITS
-        for start in range(0, len(by_length), _BLOCK):
+        for start in range(0, len(by_length), BLOCK):
             if self._work.used > enough or not self._work.left:
                 break
-            block = by_length[start : start + _BLOCK]
+            block = by_length[start : start + BLOCK]
             longest = int(prefix[block[-1]])
-            self._work.spend(1 + len(block) * longest * needs.shape[1] // _CELLS_PER_UNIT)
+            self._work.spend(1 + len(block) * longest * needs.shape[1] // CELLS)
             fits = may[kind[block], :longest]
             fits &= np.arange(longest)[None, :] < prefix[block][:, None]
             for resource, asking in enumerate(askers):

@@ -12,33 +12,23 @@ import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import MOST, STEP, SolveBudget
 from dovetail.solve.colgen.exchange_pricing import Exchange
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats
-from dovetail.solve.tolerances import NARROW, OPTIMAL, WIDE
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats
+from dovetail.solve.tolerances import LINEAR, MANY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
 
 _ROWS = 2_500  # ways to take items out that are tried in one round
-_NEW = 200  # patterns that one round adds
-_FEW_NEW = 25  # when a round adds fewer, patterns are looked for in another way
-_PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
-_GAIN = 1e-4  # of a node's price: less is not worth a pattern
-_FILLED_AT_ONCE = 12_000  # columns times items, so that the time is looked at in between
-_PER_COLUMN = 40
-_PIVOT = 20  # units of work per iteration of the simplex method
+NEW = 200  # patterns that one round adds
+FEW_NEW = 20  # when a round adds fewer, patterns are looked for in another way
 _DIVE_ROWS = 500
 _DIVE_NEW = 50
-_DIVE_ROUNDS = 3
-_MANY = 300  # items; with more a round takes so long that one must do
-_DIVE = 0.75  # of the work left: for a dive; the rest is for packing what it did not come to
 _NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
-_PATIENCE = 40  # rounds in a row that may gain nothing
-_WHOLE = 1e-6
-_SHARE = 0.65  # of the work left: for patterns; the rest is for making a plan of them
+ROUNDS = 40  # rounds in a row that may gain nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +84,13 @@ class Generator:
         self._master.add(self._alone())
         self._master.add(np.minimum(seeds, self._pricing.demand))
         now, before, idle = self._solve(), np.inf, 0
-        part = self._work.part(_SHARE)
-        while part.left and idle < _PATIENCE:
-            idle = idle + 1 if now.cost > before * (1 - _PROGRESS) else 0
-            added = self._exchanged(now, self._pricing.demand, _ROWS, _NEW)
-            if idle or added < _FEW_NEW:
+        part = self._work.part(MOST)
+        while part.left and idle < ROUNDS:
+            idle = idle + 1 if now.cost > before * OPTIMAL else 0
+            added = self._exchanged(now, self._pricing.demand, _ROWS, NEW)
+            if idle or added < FEW_NEW:
                 added += self._filled(now)
-            if added < _FEW_NEW:
+            if added < FEW_NEW:
                 for width in (NARROW, WIDE):
                     found = self._searched(now, width)
                     added += found
@@ -133,12 +123,12 @@ class Generator:
 
     def _solve(self) -> Fractions:
         now = self._master.solve()
-        self._work.spend((self._master.iterations - self._paid) * _PIVOT)
+        self._work.spend((self._master.iterations - self._paid) * STEP)
         self._paid = self._master.iterations
         return now
 
     def _exchanged(self, now: Fractions, demand: Amounts, rows: int, most: int) -> int:
-        used = np.flatnonzero(now.nodes > _WHOLE)
+        used = np.flatnonzero(now.nodes > LINEAR)
         counts, column = self._master.counts[used], self._master.column[used]
         fine = np.all(counts <= demand, axis=1)
         added = 0
@@ -152,26 +142,25 @@ class Generator:
         """Patterns that pay among greedy fillings of every column."""
         pricing = self._pricing
         found, gains = [self._master.counts[:0]], [np.zeros(0)]
-        block = max(1, _FILLED_AT_ONCE // max(1, len(pricing.demand)))
-        for start in range(0, len(pricing.price), block):
+        for start in range(0, len(pricing.price), BLOCK):
             if not self._work.left:
                 break
             capacity, feasible = (
-                pricing.capacity[start : start + block],
-                pricing.feasible[start : start + block],
+                pricing.capacity[start : start + BLOCK],
+                pricing.feasible[start : start + BLOCK],
             )
             self._work.spend(feasible.size)
             counts = fill(
                 capacity, feasible, pricing.vectors, now.dual_values, pricing.demand, pricing.conflict
             )
-            price = np.tile(pricing.price[start : start + block], len(counts) // len(capacity)).astype(
+            price = np.tile(pricing.price[start : start + BLOCK], len(counts) // len(capacity)).astype(
                 np.float64
             )
             gain = (counts @ now.dual_values - price) / np.maximum(price, 1.0)
-            found.append(counts[gain > _GAIN])
-            gains.append(gain[gain > _GAIN])
+            found.append(counts[gain > PAYS])
+            gains.append(gain[gain > PAYS])
         order = np.argsort(-np.concatenate(gains), kind="stable")
-        return self._added(np.concatenate(found)[order], _NEW)
+        return self._added(np.concatenate(found)[order], NEW)
 
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
@@ -179,8 +168,8 @@ class Generator:
         for column, price in enumerate(self._pricing.price.tolist()):
             if not self._work.left:
                 break
-            best = self._knapsacks.run(column, now.dual_values, price * (1 + _GAIN), width)
-            found.append(best.counts[:_PER_COLUMN])
+            best = self._knapsacks.run(column, now.dual_values, price * (1 + PAYS), width)
+            found.append(best.counts[:FEW_NEW])
             most[column] = best.most if price > 0 else np.inf
         highest = float(np.max(most / np.maximum(self._pricing.price, 1), initial=1.0))
         if now.cost / highest > self.bound:
@@ -191,8 +180,8 @@ class Generator:
         """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""
         rest = self._pricing.demand.copy()
         bought: list[PlannedNode] = []
-        part = self._work.part(_DIVE)
-        rounds = _DIVE_ROUNDS if len(rest) <= _MANY else 1
+        part = self._work.part(MOST)
+        rounds = PASSES if len(rest) <= MANY else 1
         while rest.any():
             before = int(rest.sum())
             for pattern, number in self._whole(now):
@@ -202,7 +191,7 @@ class Generator:
             self._master.demand(rest)
             now = self._solve()
             for _ in range(rounds):
-                used = np.flatnonzero(now.nodes > _WHOLE)
+                used = np.flatnonzero(now.nodes > LINEAR)
                 added = self._master.add(np.minimum(self._master.counts[used], rest))
                 added += self._exchanged(now, rest, _DIVE_ROWS, _DIVE_NEW)
                 if not added or not part.left:
@@ -212,7 +201,7 @@ class Generator:
 
     def _whole(self, now: Fractions) -> list[tuple[int, int]]:
         """(pattern, nodes) to buy for certain."""
-        number = np.floor(now.nodes + _WHOLE).astype(np.int64)
+        number = np.floor(now.nodes + LINEAR).astype(np.int64)
         order = np.argsort(-now.nodes, kind="stable")
         if not number.any():
             number[now.nodes > _NEARLY_ONE] = 1

@@ -14,17 +14,11 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import CELLS, LABELS, STEP, SWEEP, SolveBudget
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
-from dovetail.solve.tolerances import ROUNDING
-
-_LABELS_PER_UNIT = 6
-_RELAXATION = 300  # units of work for a linear program of one column
-_CELLS_PER_UNIT = 1_000  # of prices times columns times items
-_NARROW = 200  # partial patterns that are still followed once the time is over
-_STEP = 50  # units of work for each item that is put into partial patterns, however few
+from dovetail.solve.tolerances import MANY, ROUNDING, SEVERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,7 @@ class Knapsacks:
     def fraction(self, column: int, dual_values: Floats) -> tuple[float, Floats]:
         """(a worth that no pattern exceeds, prices of capacity it follows from): true whatever the prices."""
         prices = self._relaxation.prices(column, dual_values)
-        self._work.spend(_RELAXATION + len(dual_values))
+        self._work.spend(SWEEP + len(dual_values))
         self._prices[column] = prices
         limits = self._limits(dual_values, prices[None])
         self._most = np.minimum(self.screened(dual_values), limits)
@@ -108,7 +102,7 @@ class Knapsacks:
         """The least of what prices (P, R) allow each column, (K,)."""
         beyond = np.maximum(dual_values - prices @ self._pricing.vectors.T, 0.0)
         most = prices @ self._pricing.capacity.T + beyond @ self._copies.T
-        self._work.spend(most.size * len(dual_values) // _CELLS_PER_UNIT)
+        self._work.spend(most.size * len(dual_values) // CELLS)
         least: Floats = most.min(axis=0) * (1 + ROUNDING)
         return least
 
@@ -176,8 +170,8 @@ class Knapsacks:
             capacity = capacity[parent] - count[:, None] * need
             bound = rest.most(step + 1, value, capacity) * (1 + ROUNDING)
             chosen = np.flatnonzero(bound > above)
-            self._work.spend(_STEP + len(parent) // _LABELS_PER_UNIT)
-            width = min(width, _NARROW) if self._work.time_over else width
+            self._work.spend(STEP + len(parent) // LABELS)
+            width = min(width, MANY) if self._work.time_over else width
             if len(chosen) > width:
                 chosen = chosen[np.argsort(-bound[chosen], kind="stable")]
                 missed = max(missed, float(bound[chosen[width]]))
@@ -191,10 +185,8 @@ class Knapsacks:
 
 _GRID = 2_000  # steps of a resource, at most
 _MOST_CELLS = 1_500_000  # of one table
-_FEW = 16  # units of a resource that can be counted exactly
 # Times the prices that a linear program gives to the others; per resource on the grid, the dearest first.
 _FACTORS = ((1.0, 0.9, 1.1, 1.2), (1.0, 1.1))
-_TABLE_CELLS_PER_UNIT = 300  # of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +200,7 @@ class _Table:
 
 def scarcest(capacity: Amounts, prices: Floats) -> int:
     """The resource, of those that there are few whole units of, that is worth most; -1 if none is."""
-    dual_values = np.where(capacity <= _FEW, prices * capacity, 0.0)
+    dual_values = np.where(capacity <= SEVERAL, prices * capacity, 0.0)
     return int(dual_values.argmax()) if dual_values.any() else -1
 
 
@@ -265,6 +257,6 @@ class Completions:
                 up, along = part * taken[item], part * length[item]
                 before = row[: units + 1 - up, : width + 1 - along] + part * gain[item]
                 np.maximum(row[up:, along:], before, out=row[up:, along:])
-                self.work += 1 + row.size // _TABLE_CELLS_PER_UNIT
+                self.work += 1 + row.size // CELLS
                 copies, part = copies - part, 2 * part
         return _Table(most, few, fine, step, prices)

@@ -14,18 +14,14 @@ import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import HALF, LABELS, LITTLE, STEP, SolveBudget
 from dovetail.solve.colgen.highs import minimum
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.tolerances import LESS, PROGRAM, ROUNDING, WIDE
 
-_PATTERNS = 1_500  # more are not solved
-_MOST_FOUND = 40_000  # patterns; then no more are looked for
-_FIND = 0.2  # of the work left, for finding patterns
-_SOLVE = 0.6  # of the work left, for choosing among them
-_PATTERN = 10  # units of work for each pattern
+_MOST_PATTERNS = 1_500  # that are chosen from
 _LOOK = 3e-9  # seconds for each item, pattern and column that is looked at, measured with some to spare
 
 
@@ -96,15 +92,15 @@ def whole(
     every = _useful(every, pricing)
     cost = every.price - every.counts @ dual_values
     order = np.argsort(cost, kind="stable")
-    if len(order) > _PATTERNS:
+    if len(order) > _MOST_PATTERNS:
         # A plan with one of those that are left out pays at least so much beyond the worth of its pods.
-        least = min(least, int(cost[order[_PATTERNS]]))
-    order = order[:_PATTERNS]
+        least = min(least, int(cost[order[_MOST_PATTERNS]]))
+    order = order[:_MOST_PATTERNS]
     every = every.some(order[cost[order] < limit - known])
     bound = max(known, min(limit, known + least))
     if not len(every.price):
         return Whole(bound)
-    work.spend(len(every.price) * _PATTERN)
+    work.spend(len(every.price) * STEP)
     return _solved(every, pricing, np.where(dual_values > 0, pricing.demand, 0), (known, bound, limit), work)
 
 
@@ -152,14 +148,14 @@ def _enumerated(
 ) -> tuple[list[tuple[int, Amounts]], int]:
     """(column, its patterns that are not dearer than their worth by `slack`), and how much the others are."""
     patterns = Loads(some, dual_values, work)
-    enough = work.after(_FIND)
+    enough = work.after(LITTLE)
     result: list[tuple[int, Amounts]] = []
     least = slack
     total = 0
     for column, price in enumerate(some.price.tolist()):
         if price >= limit:
             break
-        if work.used > enough or not work.left or total > _MOST_FOUND:
+        if work.used > enough or not work.left or total > WIDE:
             return result, 0
         above = max(0.0, float(price - slack))
         found = patterns.of(column, above, WIDE)
@@ -205,7 +201,7 @@ def _solved(
     model.a_matrix_.start_ = np.searchsorted(pattern, np.arange(size + 1)).astype(np.int32)
     model.a_matrix_.index_ = row.astype(np.int32)
     model.a_matrix_.value_ = matrix[pattern, row]
-    answer = minimum(model, work, share=_SOLVE, below=limit * LESS / NANO_DOLLARS)
+    answer = minimum(model, work, share=HALF, below=limit * LESS / NANO_DOLLARS)
     bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - PROGRAM), known), others))
     if answer.values is None:
         return Whole(bound)
@@ -217,7 +213,6 @@ def _solved(
     return Whole(bound, plan)
 
 
-_LABELS_PER_UNIT = 4
 _MOST_FOLLOWED = 4  # times the width: so many partial patterns are made, then most must go
 
 
@@ -282,7 +277,7 @@ class Loads:
             size = int(number.sum()) + len(number)
             if size > width * _MOST_FOLLOWED or not self._work.left:
                 return None
-            self._work.spend(1 + size // _LABELS_PER_UNIT)
+            self._work.spend(1 + size // LABELS)
             parent = np.repeat(np.arange(len(value)), number + 1)
             count = np.arange(len(parent)) - np.repeat(np.cumsum(number + 1) - number - 1, number + 1)
             value = value[parent] + count * dual_values[step]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 
 _ENOUGH = 0.8  # share of nodes, or of items, that is worked on as a whole
-_ENDLESS = 1e9  # copies
 _SMALL = 1_500  # nodes times items; of fewer, leaving some out takes longer than it saves
 
 
@@ -144,8 +143,8 @@ def _sizes(needs: Floats, scale: Floats) -> Floats:
 def _copies(needs: Floats, left: Floats) -> Amounts:
     """How many copies of each row's item its capacity holds, shape (K,)."""
     ratio = left / np.maximum(needs, 1e-9)
-    ratio[needs <= 0] = _ENDLESS
-    whole: Amounts = np.minimum.reduce(ratio, axis=1, initial=_ENDLESS).astype(np.int64)
+    ratio[needs <= 0] = UNLIMITED
+    whole: Amounts = np.minimum.reduce(ratio, axis=1, initial=UNLIMITED).astype(np.int64)
     return whole
 
 

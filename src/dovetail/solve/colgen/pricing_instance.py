@@ -6,11 +6,10 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from dovetail.solve.instance.arrays import Amounts, Mask, share
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, share
+from dovetail.solve.tolerances import SEVERAL
 
-_BLOCK = 512  # columns that are compared with all kept ones at once
 _SUMS = 20_000  # of requests, with those that repeat: a millisecond each resource
-_CLIQUES = 24  # rules of "one of these at most" that are made resources; more are only checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ def pricing_instance(
     `limits` are what a node of each column takes of what all nodes share (C, L), and how much there is (L,).
     Items of which a node holds only one get one more resource, of which every node has one.
     """
-    groups = cliques(conflict)[:_CLIQUES]
+    groups = cliques(conflict)[:SEVERAL]
     takes = np.zeros((len(vectors), len(groups)), dtype=np.int64)
     for row, group in enumerate(groups):
         takes[group, row] = 1
@@ -202,8 +201,8 @@ def _undominated(feasible: Mask, capacity: Amounts, price: Amounts) -> Amounts:
     holds = np.packbits(feasible[:, list(alike.values())], axis=1)
     differing = np.flatnonzero((capacity[order] != capacity[order[:1]]).any(axis=0)).tolist()
     kept: list[int] = []
-    for start in range(0, len(order), _BLOCK):
-        block = order[start : start + _BLOCK]
+    for start in range(0, len(order), BLOCK):
+        block = order[start : start + BLOCK]
         rivals = np.concatenate([np.array(kept, dtype=np.int64), block])
         # A rival counts only if it stands earlier in the order; that order is by price.
         roomy = np.tri(len(block), len(rivals), k=len(kept) - 1, dtype=np.bool_)

@@ -14,6 +14,8 @@ Amounts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 ENDLESS = 1 << 62  # more than any amount, price or work
+UNLIMITED = 1 << 40  # more pods or nodes than there can be; sums and products with prices stay within 64 bits
+BLOCK = 256  # rows that are compared with many others at once: what a comparison takes of memory ends
 
 
 class Axis:

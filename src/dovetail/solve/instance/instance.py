@@ -12,7 +12,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.existing_nodes import Nodes, Present, repelling
 from dovetail.solve.instance.interning import Interner
@@ -22,8 +22,6 @@ from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
 from dovetail.solve.instance.shared_quotas import SharedQuotas
 from dovetail.solve.instance.topology import SPREAD, DomainOf, GroupKey, Pins, Topology
-
-COLUMNS_PER_UNIT = 200  # looked at in one unit of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class Instance:
     def columns(self, pool: int, wanted: Requirements, vector: Amounts) -> Mask:
         """The pool's columns that meet the demands and hold the requests, shape (C,)."""
         table = self.tables[pool]
-        self.work.spend(1 + len(table.offerings) // COLUMNS_PER_UNIT)
+        self.work.spend(1 + len(table.offerings) // CELLS)
         mask: Mask = table.usable(wanted) & table.fits(vector)[table.column_type]
         return mask
 

@@ -17,6 +17,7 @@ from dovetail.solve.instance.arrays import Axis
 from dovetail.solve.instance.pod_classes import Level, PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM, levels, rules_of
 from dovetail.solve.instance.topology import Topology
+from dovetail.solve.tolerances import FEW
 from dovetail.units.quantity import Quantity
 
 
@@ -137,13 +138,11 @@ _ENCODER = msgspec.msgpack.Encoder(enc_hook=_nanos)
 _EACH = 60
 _CROWD = 150_000
 # Spreads and terms about other pods of one pod: with more, it takes over a quarter of a second by itself, so
-# it is not planned together with simpler ones. Of resources, so many are told apart in a crowd.
+# it is not planned together with simpler ones.
 _RELATIONS = 500
-_NAMES = 64
 # Groups that any pod may belong to (their selectors name no value), times different pods: each pair takes
 # about 5 microseconds from reading to counting, so that in a crowd so many take a third of a second.
 _PAIRS = 60_000
-_FIRST = 64  # different pods whose turn comes first, before as many, twice as many and so on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,13 +193,13 @@ class Interner:
             return frozenset(name for ask in self.reader.different() for name in ask.requests)
         enough = self._reading()
         for number, (ask, some) in enumerate(_in_turn(asked)):
-            demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > _NAMES
+            demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > FEW
             pairs = (len(self._turns) + 1) * self._topology.wide
             if self._entries and (demanding or pairs > _PAIRS or enough()):
                 self.left_out += [pod.key for pod in some]
                 continue
             names |= ask.requests.keys()
-            self._turns[id(ask)] = (number // _FIRST).bit_length()
+            self._turns[id(ask)] = (number // FEW).bit_length()
             self._entries += [(pod, ask, self._levels_of(pod, ask)) for pod in some]
         return frozenset(names)
 
@@ -296,7 +295,7 @@ def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
     for one in simple:
         namespace = pods[one][0].metadata.namespace
         ranks[namespace] = ranks.get(namespace, -1) + 1
-        demanding = asks[one].relations > _RELATIONS or len(asks[one].requests) > _NAMES
+        demanding = asks[one].relations > _RELATIONS or len(asks[one].requests) > FEW
         ordered.append((demanding, ranks[namespace], one))
     ordered.sort(key=lambda item: item[:2])
     return [(asks[one], pods[one]) for _, _, one in ordered]

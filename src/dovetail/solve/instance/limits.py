@@ -10,6 +10,7 @@ import numpy as np
 
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
+from dovetail.solve.budget import STEP
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
@@ -195,8 +196,6 @@ def _within(amount: int) -> int:
 # Types of one nominal size differ by what their systems keep; what has less than this share is another size.
 _ALIKE = 0.9
 _SAME = (labels.ARCH, labels.OS)
-_NEVER = np.iinfo(np.int64).max
-_WORK = 16  # units for looking for one type's like
 
 
 def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts) -> Amounts:
@@ -215,7 +214,7 @@ def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts) 
         capacity_types = [item.capacity_type for item in table.offerings]
         spot = table.own & np.array([item == labels.SPOT for item in capacity_types], dtype=np.bool_)
         if spot.any():
-            instance.work.spend(_WORK * len(np.unique(table.column_type[spot])))
+            instance.work.spend(STEP * len(np.unique(table.column_type[spot])))
             shared = _shared(table, spot, vectors, (options.spot_diversity, options.spot_tolerance))
             mine = np.flatnonzero(columns.pool == table.index)[spot]
             result[mine] = shared[table.column_type[spot]]
@@ -225,13 +224,13 @@ def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts) 
 def _shared(table: PoolTable, spot: Mask, vectors: Amounts, wanted: tuple[int, int]) -> Amounts:
     """Per type the capacity that it and its like have at least, (T, R)."""
     most, tolerance = wanted
-    price = np.full(len(table.types), _NEVER)
+    price = np.full(len(table.types), ENDLESS)
     offered = np.array([item.price for item in table.offerings], dtype=np.int64)
     np.minimum.at(price, table.column_type[spot], offered[spot])
     capacity = np.maximum(table.capacity, 0)
     least = np.maximum(_largest(capacity, vectors), (capacity * _ALIKE).astype(np.int64))
     kinds = _kinds(table.types)
-    sold = np.flatnonzero(price < _NEVER)
+    sold = np.flatnonzero(price < ENDLESS)
     like = (price <= (price[sold] * (100 + tolerance) // 100)[:, None]) & (kinds == kinds[sold][:, None])
     for row in range(capacity.shape[1]):
         like &= capacity[:, row] >= least[sold, row][:, None]

@@ -12,13 +12,13 @@ from dovetail.model.requirement import Requirements
 from dovetail.model.selector import Expression, Selector
 from dovetail.solve.instance.matching import Matcher, untolerated
 from dovetail.solve.instance.pod_rules import Rules
+from dovetail.solve.tolerances import FEW
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
 Pins = tuple[tuple[str, str], ...]
 
 SPREAD, AFFINITY, ANTI, APART = "spread", "affinity", "anti", "apart"
 
-_FEW = 16  # up to so many numbers are looked for one by one
 
 # A node's value of a label; '' where it has none.
 DomainOf = Callable[[str], str]
@@ -197,7 +197,7 @@ class Topology:
         self, owned: tuple[int, ...], matching: tuple[int, ...], domain_of: DomainOf, *, skip_hosts: bool
     ) -> Group | None:
         """The first group that keeps a pod off a node; `skip_hosts` leaves out what a new node settles."""
-        counted = frozenset(matching) if len(matching) > _FEW and len(owned) > _FEW else matching
+        counted = frozenset(matching) if len(matching) > FEW and len(owned) > FEW else matching
         for index in owned:
             group = self.groups[index]
             if skip_hosts and group.id.key == HOSTNAME:

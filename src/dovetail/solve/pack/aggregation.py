@@ -16,10 +16,11 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, share
 from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.matching import port_clashes
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
+from dovetail.solve.tolerances import MANY
 
 _CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods that need nodes of their own
 _SLACK = 2.0  # times the fair price of a node: as dear it may be
@@ -209,12 +210,10 @@ def _rows(
     return takes[:, kept], has[kept]
 
 
-_MOST = 300  # cells; so many lots are not merged
-_STEP = 1.01  # ratio of amounts within a cell, at first
-_WIDER = 1.5  # power by which that ratio grows while there are too many cells
+RATIO = 1.01  # ratio of amounts within a cell, at first
+WIDER = 1.5  # power by which that ratio grows while there are too many cells
 _NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of capacity,
 _FAR_APART = 720  # so that it is done only where there are more lots than this
-_LARGE = 2**62  # numbers of rows stay below it
 
 
 class CoarseClasses:
@@ -265,16 +264,16 @@ class CoarseClasses:
 
 def _cells(vectors: Amounts, kind: Amounts) -> Amounts:
     """The cell of each lot (L,): of one kind, and in every resource within one step of a geometric grid."""
-    if len(kind) <= _MOST:
+    if len(kind) <= MANY:
         return np.arange(len(kind))
-    ratio = _STEP
-    most = max(_MOST, 2 * len(np.unique(np.column_stack([kind, vectors > 0]), axis=0)))
+    ratio = RATIO
+    most = max(MANY, 2 * len(np.unique(np.column_stack([kind, vectors > 0]), axis=0)))
     while True:
         numbers = _numbers(np.column_stack([kind, on_grid(vectors, ratio)]))
         different, cell = np.unique(numbers, return_inverse=True)
         if len(different) <= most:
             return cell.reshape(-1).astype(np.int64)
-        ratio **= _WIDER
+        ratio **= WIDER
         if ratio > _NEAR and len(kind) <= _FAR_APART:
             return np.arange(len(kind))
 
@@ -285,7 +284,7 @@ def _numbers(rows: Amounts) -> Amounts:
     for column in rows.T:
         different, place = np.unique(column, return_inverse=True)
         found = found * len(different) + place.reshape(-1)
-        if found.max(initial=0) > _LARGE // (len(rows) + 1):  # before the next one: no number overflows
+        if found.max(initial=0) > ENDLESS // (len(rows) + 1):  # before the next one: no number overflows
             found = np.unique(found, return_inverse=True)[1].reshape(-1)
     return found
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.solve.assign.items import Item
+from dovetail.solve.budget import HALF, LITTLE
 from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.arrays import Floats
 from dovetail.solve.instance.instance import Instance
@@ -20,8 +21,6 @@ from dovetail.solve.pack.local_search import Improver, joined, settled
 from dovetail.solve.tolerances import GOOD
 
 _MANY = 1_000  # lots; beyond it column generation does not come to an end
-_AGAIN = 0.6  # of the time left: kept for another round, which limits make necessary
-_SHARE = 0.15  # of the work left: for greedy packings to start from
 _Opinion = tuple[Floats, Floats, bool]
 
 
@@ -49,7 +48,7 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
     )
     refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
     bound = 0.0 if packer.visitors else least
-    with instance.work.sparing(0.0, of_time=_AGAIN if seeds[0].left.any() else 0.0):
+    with instance.work.sparing(0.0, of_time=HALF if seeds[0].left.any() else 0.0):
         refinable = instance.work.left and len(packer.items) <= _MANY
         if refinable and seeds[0].price > least * GOOD:
             refined = refine(packer, seeds[0], start)
@@ -66,7 +65,7 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     over, one that spares what is limited is tried if pods were left over.
     """
     work = packer.instance.work
-    enough = work.after(_SHARE)
+    enough = work.after(LITTLE)
     found: list[Packing] = []
     spared = False
     for values, charge, only_if_left in _opinions(packer, start):
@@ -91,7 +90,7 @@ def _improved(
     if work.left:
         by_duals = _by_duals(packer, packer.least_costs())
         tastes = [refined.dual_values if refined.dual_values.any() else by_duals, by_duals]
-        improver, enough = Improver(packer, start), work.after(_SHARE)
+        improver, enough = Improver(packer, start), work.after(LITTLE)
         for number, each in enumerate((best, *seeds)):
             near = best.price <= bound * GOOD and not best.left.any()  # column generation knows no limits
             if near or not work.left or (number and work.used > enough):

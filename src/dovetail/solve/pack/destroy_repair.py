@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 
 from dovetail.base.streams import stream
+from dovetail.solve.budget import LITTLE
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.pricing_instance import PricingInstance
@@ -21,7 +22,6 @@ from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_can
 from dovetail.solve.tolerances import FEW, GOOD, OPTIMAL
 
 _SIZES = (2, 3, 3, 4, 4, 5)  # nodes in a group, as likely as they stand here
-_SHARE = 0.3  # of the work left
 _GROUP = 60_000  # units of work for a group
 _PATIENCE = 8  # groups per node that may gain nothing, one after the other
 _ANY = 0.02  # of a mean node's price: so wasteful every node counts at least
@@ -38,7 +38,7 @@ def regrouped(packer: Packer, packing: Packing, start: Limits, dual_values: Floa
     if not suited or packing.price <= bound * GOOD or not work.left:
         return packing
     regrouping = _Regrouping(packer, start, dual_values)
-    draw, part = stream(0, "solve", "regroup"), work.part(_SHARE)
+    draw, part = stream(0, "solve", "regroup"), work.part(LITTLE)
     idle = 0
     while part.left and packing.price > bound * GOOD and idle < _PATIENCE * len(packing.candidates):
         with work.sparing(1 - min(1.0, _GROUP / max(1, work.rest)), of_time=0.0):
@@ -97,7 +97,6 @@ class _Regrouping:
 MANY_NODES = 100  # of so many, whole ones cost about what parts of nodes do
 _PODS = 150  # bundles; with fewer the search for a proof goes through all patterns
 _LITTLE = 0.05  # of all bundles: packing them takes next to no time
-_NEAR_ENOUGH = 1.0005  # times what any packing costs: near enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         if (whole := assembler.whole(bought)) is not None:
             start = min(start, whole, key=rank)
         market = replace(market, capacities=found.bound)
-    if start.price <= market.capacities * _NEAR_ENOUGH and not start.left.any():
+    if start.price <= market.capacities * GOOD and not start.left.any():
         return Refined(start, np.zeros(len(packer.items)), market.capacities, market)
     generator = Generator(pricing, packer.instance.work)
     packing = min(
@@ -143,10 +142,10 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     again = int(packer.demand.sum()) > _PODS or any(
         pod_class.involved for pod_class in packer.instance.pod_classes
     )
-    if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * _NEAR_ENOUGH:
+    if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * GOOD:
         if tied:
             least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
-        if packing.price > least * _NEAR_ENOUGH:
+        if packing.price > least * GOOD:
             better = assembler.run(generator.whole(packing.price), generator.dual_values)
             packing = min(packing, better, key=rank)
     market = replace(market, dual_values=generator.dual_values, most=generator.most)

@@ -9,9 +9,10 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from dovetail.solve.budget import FILLED, SWEEP
 from dovetail.solve.colgen.patterns import fill, topped_up
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits, diverse_room
 from dovetail.solve.instance.offerings import OfferingsTable, thinned, undominated
@@ -24,9 +25,7 @@ from dovetail.solve.pack.aggregation import (
     SubstitutableClasses,
 )
 from dovetail.solve.pack.node_candidate import NodeCandidate, make_candidate
-
-_PASSES = 2  # limits may refuse some nodes; what was for them is tried once more
-_BLOCK = 1_000  # nodes whose offering is looked for at once
+from dovetail.solve.tolerances import LARGE, MANY, PASSES, SEVERAL
 
 
 def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> list[NodeCandidate]:
@@ -35,7 +34,7 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
     Takes time by lots times nodes, whatever the number of pods.
     """
     candidates: list[NodeCandidate] = []
-    for _ in range(_PASSES):
+    for _ in range(PASSES):
         usable = stock.sold[limits.allowed()[stock.sold]]
         if not left.any() or not len(usable):
             break
@@ -160,8 +159,8 @@ class _Nodes:
         """Per node the cheapest column that holds its pattern, (N,)."""
         used = self._capacity[self._column[: self._size]] - self._free[:, : self._size].T
         found: Amounts = np.zeros(self._size, dtype=np.int64)
-        for first in range(0, self._size, _BLOCK):
-            last = min(first + _BLOCK, self._size)
+        for first in range(0, self._size, BLOCK):
+            last = min(first + BLOCK, self._size)
             begin = starts[first]
             mine = self._feasible[lot[begin : starts[last]]]
             held = np.logical_and.reduceat(mine, np.array(starts[first:last]) - begin, axis=0)
@@ -170,10 +169,6 @@ class _Nodes:
             found[first:last] = held.argmax(axis=1)
         return self._usable[found]
 
-
-CELLS_PER_UNIT = 24  # of items times nodes in one step of filling that make a unit of work
-
-_MANY_CELLS = 60_000  # cells times columns; with fewer, limits are spent on the very best column
 
 Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
 
@@ -193,7 +188,7 @@ class Stock:
         self.demand = np.array([len(item.bundles) for item in item_classes.items], dtype=np.int64)
         amounts = np.array([item.vector for item in item_classes.items])
         holds = columns.holds(amounts)
-        instance.work.spend(holds.size // CELLS_PER_UNIT)
+        instance.work.spend(holds.size // FILLED)
         suited = self._suited(item_classes.kinds, guests=False)
         self.feasible = holds & suited[item_classes.kind]
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
@@ -218,7 +213,7 @@ class Stock:
     @cached_property
     def kept(self) -> Amounts:
         """Those of `offered` that are filled again and again."""
-        if self.scarce and len(self.offered) * len(self.cells.vectors) <= _MANY_CELLS:
+        if self.scarce and len(self.offered) * len(self.cells.vectors) <= LARGE:
             return self.offered
         reserved = self.columns.reserved[self.offered]
         some = thinned(self.offered[~reserved], self.cells.feasible, self.columns.price)
@@ -333,18 +328,12 @@ class Stock:
         return candidates
 
 
-_ACTIVE = 24  # columns that are filled again for every pattern; all are, now and then
-_CELLS = 6_000  # items times columns in one step of filling
 _STALE = 1.05  # a pattern so much dearer than the best of all columns makes all be filled again
-_MANY = 150  # items; beyond it that is not done, since filling all takes long
-_FEW = 400  # bundles left; one node is bought at a time
-_TRIES = 24  # of the best fillings, how many are looked at
 _AS_GOOD = 1.01  # times the best cost per worth: such fillings are taken in the same step
 # Where items can stand in for others many patterns are as good, and a step takes them all.
 _FEW_TWINS = 60
 _AS_GOOD_TWINS = 1.08
 _LOSS = 0.03  # of a node's price, that a pattern with others in it may be worth less
-_FILLING = 300  # units of work of one step of filling, however small
 
 
 @dataclass(slots=True)
@@ -378,8 +367,7 @@ class Packer(Stock):
     def __init__(self, instance: Instance, columns: OfferingsTable, item_classes: ItemClasses) -> None:
         super().__init__(instance, columns, item_classes)
         many = len(self.cells.kind)
-        self._stale = _STALE if many <= _MANY else np.inf
-        self._active = max(4, min(_ACTIVE, _CELLS // max(1, many)))
+        self._stale = _STALE if many <= MANY else np.inf
 
     @cached_property
     def _crowds(self) -> Crowds:
@@ -395,7 +383,7 @@ class Packer(Stock):
 
     def _helpful_twins(self) -> SubstitutableClasses | None:
         """None where too few nodes are bought to save any steps, or where patterns are not of items."""
-        if int(self.demand.sum()) < _FEW or self.visitors or not self.cells.trivial:
+        if int(self.demand.sum()) < MANY or self.visitors or not self.cells.trivial:
             return None
         substitutes = SubstitutableClasses(
             self.vectors, self.item_classes.kind, self.feasible, self.item_classes.conflict
@@ -413,7 +401,7 @@ class Packer(Stock):
         if self.instance.work.time_over:
             return Packing(first_fit(self, charge, left, limits), left)
         active, rate, hurried = self.kept, 0.0, False
-        start = None if limits.any or len(self.items) > _MANY else limits.copy(), left.copy()
+        start = None if limits.any or len(self.items) > MANY else limits.copy(), left.copy()
         while left.any():
             if self.instance.work.time_over:
                 hurried = True
@@ -484,7 +472,7 @@ class Packer(Stock):
             largest=self._substitutes is None,  # where many patterns are as good, these are not the best
         )
         picks = int(np.max(np.count_nonzero(filled, axis=1), initial=0))
-        self.instance.work.spend(_FILLING + filled.size * (2 + picks) // CELLS_PER_UNIT)
+        self.instance.work.spend(SWEEP + filled.size * (2 + picks) // FILLED)
         column, price = self._cheapest(filled, wanted, charge, usable)
         value = filled @ (dual_values + node_count_weights.credit[cells.kind])[wanted]
         rate = np.where(value > 0, (price + 1e-3) / np.maximum(value, 1e-30), np.inf)
@@ -496,7 +484,7 @@ class Packer(Stock):
         targets = usable[order % len(usable)].tolist()
         rows = zip(rate[order].tolist(), column[order].tolist(), targets, patterns, strict=True)
         for each, cheapest, target, counts in rows:
-            if len(found) >= _TRIES:
+            if len(found) >= SEVERAL:
                 break
             found.setdefault(counts, _Option(each, cheapest, target, counts))
         return list(found.values())
@@ -541,7 +529,7 @@ class Packer(Stock):
         candidates: list[NodeCandidate],
     ) -> bool:
         """Buy the best options and those as good as long as there is demand; False if nothing can be."""
-        bought, few = False, int(left.sum()) < (_FEW_TWINS if self._substitutes else _FEW)
+        bought, few = False, int(left.sum()) < (_FEW_TWINS if self._substitutes else MANY)
         total = self.cells.total(left).tolist()
         as_good = _AS_GOOD_TWINS if self._substitutes else _AS_GOOD
         for option in options:
@@ -619,7 +607,7 @@ class Packer(Stock):
             left - taken,
             (self.item_classes.kind, self.item_classes.conflict),
         )
-        self.instance.work.spend(len(left) // CELLS_PER_UNIT)
+        self.instance.work.spend(len(left) // FILLED)
         chosen = np.flatnonzero(taken)
         return tuple(zip(chosen.tolist(), taken[chosen].tolist(), strict=True))
 
@@ -653,7 +641,7 @@ class Packer(Stock):
 
     def _best_columns(self, options: list[_Option]) -> Amounts:
         chosen = list(dict.fromkeys(option.target for option in options))
-        return np.array(sorted(chosen[: self._active]), dtype=np.int64)
+        return np.array(sorted(chosen), dtype=np.int64)
 
 
 def _patterns(filled: Amounts, items: Amounts) -> Iterator[Counts]:

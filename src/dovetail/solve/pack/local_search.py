@@ -8,14 +8,14 @@ from random import Random
 import numpy as np
 
 from dovetail.base.streams import stream
+from dovetail.solve.budget import ENTRY
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
+from dovetail.solve.tolerances import FEW, GOOD, LARGE, MANY
 
 _MOST = 4_000_000  # steps times items; with more there are too many to look at all
-_SHIFT_STEPS = 300
-_UNITS_PER_LOAD = 3  # of work, for finding its price
 
 
 def settled(packer: Packer, packing: Packing, start: Limits) -> Packing:
@@ -43,7 +43,7 @@ class _Steps:
 
     def run(self) -> Packing:
         """As many steps as pay; at equal price those that spare a node."""
-        for _ in range(_SHIFT_STEPS):
+        for _ in range(MANY):
             giver, taker = divmod(int(np.argmax(self._gain)), len(self._candidates))
             if self._gain[giver, taker] < 0 or not self._packer.instance.work.left:
                 break
@@ -126,7 +126,7 @@ class _Steps:
         """What the best step of each (giver, taker) saves, and which of the giver's moves it is."""
         patterns = np.concatenate([self._moves[giver][0] + self._counts[taker] for giver, taker in pairs])
         rest = np.concatenate([self._moves[giver][1] for giver, _ in pairs])
-        self._packer.instance.work.spend(len(patterns) * _UNITS_PER_LOAD)
+        self._packer.instance.work.spend(len(patterns) * ENTRY)
         price = self._packer.cheapest(patterns)[1] + rest
         gain = np.full(len(pairs), -np.inf)
         chosen = np.zeros(len(pairs), dtype=np.int64)
@@ -142,11 +142,7 @@ class _Steps:
         return gain, chosen
 
 
-_GROUPS = 48  # of nodes of one pattern; of more, those with most nodes are joined
 _FEW_GROUPS = 8
-_CELLS = 60_000  # groups times columns; with more there are fewer groups
-_MERGE_STEPS = 64
-_MANY = 100_000  # lots times columns; with more, no nodes are joined once the time is over
 
 
 def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
@@ -155,7 +151,7 @@ def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
     A little of it is done even once the time is over: fewer nodes are fewer claims to be written.
     """
     time_over = packer.instance.work.time_over
-    if len(packing.candidates) < 2 or (time_over and len(packer.items) * len(packer.sold) > _MANY):
+    if len(packing.candidates) < 2 or (time_over and len(packer.items) * len(packer.sold) > LARGE):
         return packing
     candidates = _Groups(packer, packing.candidates, start).run()
     if start.any:
@@ -173,11 +169,11 @@ class _Groups:
             groups.setdefault((made.counts, made.pool, made.column, made.reservation), []).append(made)
         ordered = sorted(groups.values(), key=lambda group: (bool(group[0].reservation), -len(group)))
         self._time_over = packer.instance.work.time_over
-        many = 0 if self._time_over else min(_GROUPS, _CELLS // max(1, len(packer.sold)))
+        many = 0 if self._time_over else min(FEW, LARGE // max(1, len(packer.sold)))
         most = max(_FEW_GROUPS, many)
         chosen = [group for group in ordered[:most] if not group[0].reservation]
         self._others = [made for group in ordered[len(chosen) :] for made in group]
-        size = len(chosen) + (_FEW_GROUPS if self._time_over else _MERGE_STEPS)
+        size = len(chosen) + (_FEW_GROUPS if self._time_over else FEW)
         self._made = [group[0] for group in chosen]
         self._number = np.zeros(size, dtype=np.int64)
         self._number[: len(chosen)] = [len(group) for group in chosen]
@@ -243,7 +239,7 @@ class _Groups:
             others = others[others != row]
         if not len(others):
             return
-        self._packer.instance.work.spend(len(others) * _UNITS_PER_LOAD)
+        self._packer.instance.work.spend(len(others) * ENTRY)
         most = self._price[row] + float(self._price[others].max())
         column, price = self._packer.cheapest(self._pattern[row] + self._pattern[others], most)
         saved = self._price[row] + self._price[others] - price
@@ -275,11 +271,8 @@ def _allowed(packer: Packer, candidates: list[NodeCandidate], start: Limits) -> 
 
 
 _ROUNDS = 12  # groups of nodes that are packed anew
-_MERGES = 150  # groups of nodes that are tried as one node
 _GROUP = 6  # nodes in a group, at most
 _TIRED = 1_500_000  # units of work after which groups are no longer packed anew
-_FEW = 400  # nodes; beyond it only a sample is tried to be emptied
-_ENOUGH = 1.005  # times the bound: no use in looking further
 
 
 class Improver:
@@ -298,12 +291,7 @@ class Improver:
         price = self._packer.columns.price.astype(np.float64)
         for _ in range(_ROUNDS):
             work = self._packer.instance.work
-            if (
-                len(best.candidates) < 2
-                or best.price <= bound * _ENOUGH
-                or work.used > _TIRED
-                or not work.left
-            ):
+            if len(best.candidates) < 2 or best.price <= bound * GOOD or work.used > _TIRED or not work.left:
                 break
             size = min(len(best.candidates), draw.randint(2, _GROUP))
             chosen = set(draw.sample(range(len(best.candidates)), size))
@@ -323,7 +311,7 @@ class Improver:
         packer = self._packer
         price = packer.columns.price
         candidates = list(packing.candidates)
-        for _ in range(_MERGES):
+        for _ in range(MANY):
             if len(candidates) < 2 or packer.instance.work.time_over:
                 break
             size = min(len(candidates), draw.choice((2, 2, 3, 4, 5)))
@@ -367,7 +355,7 @@ class Improver:
         capacity = packer.capacity[columns] - counts @ packer.vectors
         alive = np.ones(len(candidates), dtype=np.bool_)
         order = sorted(range(len(candidates)), key=lambda index: -candidates[index].price)
-        for index in order[:_FEW]:
+        for index in order[:MANY]:
             if packer.instance.work.time_over:
                 break
             alive[index] = False

@@ -14,6 +14,7 @@ import numpy as np
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Item
+from dovetail.solve.budget import CELLS
 from dovetail.solve.instance.arrays import Amounts, Mask
 from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.limits import Limits
@@ -22,7 +23,6 @@ from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 
 MOST_TYPES = 600
-_TYPES_PER_UNIT = 200  # compared with a node's pattern in one unit of work
 _NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
 
 
@@ -85,7 +85,7 @@ def make_candidate(
     limited, requirements = table.index in limits.remaining, ground.requirements
     if limited:
         fits = fits & limits.types(table.index)
-    instance.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
+    instance.work.spend(1 + len(fits) // CELLS)
     if limited or instance.commons.any:
         ordered = ground.columns[fits[table.column_type[ground.columns]]]
         if instance.commons.any:
