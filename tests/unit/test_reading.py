@@ -102,3 +102,16 @@ def test_a_pod_without_a_container_is_refused(tmp_path: Path, rest: str, message
     file.write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\n{rest}\n")
     with pytest.raises(InputError, match=message):
         read([file])
+
+
+def test_records_beside_manifests_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(OF_A_SERVER)
+    (tmp_path / "history.jsonl").write_text('{"at": 60, "scale": "Deployment/shop/web", "replicas": 5}\n' * 3)
+    (tmp_path / "more.jsonl").write_text(
+        '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}\n'
+    )
+    found = read([tmp_path])
+    assert [one.object.KIND for one in found.manifests] == ["Namespace", "Pod"]
+    assert found.notes[0] == f"{tmp_path}/history.jsonl: left out, its lines have neither apiVersion nor kind"
+    with pytest.raises(InputError, match="apiVersion is required"):  # who names the file means it
+        read([tmp_path / "history.jsonl"])

@@ -35,6 +35,10 @@ def documents(
         found = False
         try:
             for whole in _parsed(text):
+                if not found and _is_record(text, whole):
+                    found = True
+                    note(f"{text.source}: left out, its lines have neither apiVersion nor kind")
+                    break
                 found = True
                 for document in _taken_apart(whole):
                     if isinstance(document.value, dict):
@@ -56,6 +60,13 @@ def documents(
                     "the file holds no objects", source=text.source, remedy="add a manifest or leave it out"
                 )
             )
+
+
+def _is_record(text: Text, first: Located) -> bool:
+    """Of a file of lines that lies in a folder: are these logs or histories, as lie beside scenarios?"""
+    lines = text.source.removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    value = first.value
+    return lines and not text.named and isinstance(value, dict) and not {"apiVersion", "kind"} & value.keys()
 
 
 def _parsed(text: Text) -> Iterator[Located]:
