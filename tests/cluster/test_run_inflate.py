@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -150,6 +151,7 @@ def check_endpoints(controller: Controller) -> None:
     status, metrics = controller.asked("/metrics")
     assert status == 200
     assert 'leader_election_master_status{name="karpenter-leader-election"} 1.0' in metrics
+    assert re.search(r'client_go_request_total\{code="20[01]",method="\w+"\} ', metrics)
     assert 'nodepool="default",reason="provisioned"} 6.0' in metrics
 
 
