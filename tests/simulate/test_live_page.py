@@ -92,6 +92,19 @@ def test_what_a_record_shows() -> None:
     assert [row["kind"] for row in report["nodes"]] == ["managed", "spot"]
 
 
+def test_what_pods_use_is_beside_what_they_cost() -> None:
+    """Of what was asked for, by time, of the pods that were measured; nothing where none was."""
+    facts = _facts()
+    rows = facts_report("Shop", facts, Window(_START, _END))["costs"]["groups"]["namespace"]
+    assert {row["cpuUsed"] for row in rows} == {None}
+    facts.pods[0].measured(_START, 250, 1 << 30)
+    rows = facts_report("Shop", facts, Window(_START, _END))["costs"]["groups"]["namespace"]
+    assert [(row["name"], row["cpuUsed"], row["memoryUsed"]) for row in rows] == [
+        ("shop", 0.25, None),
+        ("idle", None, None),
+    ]
+
+
 def test_the_routes(tmp_path: Path) -> None:
     path = tmp_path / "cost.db"
     write_facts(_facts(), path)

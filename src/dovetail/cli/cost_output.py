@@ -22,6 +22,7 @@ from dovetail.cost.window import Window
 from dovetail.model.offering import HOURS_A_MONTH
 from dovetail.units.timestamp import to_rfc3339
 
+_NARROW = 100  # columns of a terminal
 _MOST = 12  # causes of idle that a table shows
 
 
@@ -99,6 +100,8 @@ def _print_table(answer: Answer, console: Console) -> None:
             first = (to_rfc3339(one.window.start),) if several else ()
             rows.append((first, group, tuple(_cells(group, hours))))
     filled = [index for index in range(len(_COLUMNS)) if any(cells[index] != "-" for _, _, cells in rows)]
+    if console.width < _NARROW and any(_COLUMNS[index] == "Unused" for index in filled):
+        filled.remove(_COLUMNS.index("$/month"))  # names need the room more
     title = f"Cost {'by ' + ', '.join(answer.keys) if answer.keys else 'in all'}: {spoken(answer.window)}"
     table = new_table(title, *(["From"] if several else []), "Name", *(_COLUMNS[index] for index in filled))
     for column in table.columns[-len(filled) :] if filled else ():

@@ -104,16 +104,20 @@ class UnderTerms:
 
 def applied(facts: Facts, terms: Terms, start: int, end: int) -> Facts:
     """Facts at what is really paid between two instants, at whole hours."""
+    if terms.commitments:
+        facts = _committed(facts, terms.commitments, start, end)
     licensed = {one.id: _licensed(one, terms.licences) for one in facts.instances.values()}
-    if not terms.commitments:
-        return replace(facts, instances=licensed)
-    order = sorted(terms.commitments, key=lambda one: (not one.reserved, one.name))
+    return replace(facts, instances=licensed)
+
+
+def _committed(facts: Facts, commitments: Sequence[Commitment], start: int, end: int) -> Facts:
+    order = sorted(commitments, key=lambda one: (not one.reserved, not one.families, one.name))
     first = max(start, facts.start - facts.start % HOUR)
     rates: dict[str, list[Rate]] = {}  # those before the first hour stay
-    for name, one in licensed.items():
+    for name, one in facts.instances.items():
         rates[name] = [rate for rate in one.rates if rate.at < max(first, one.start)]
     unused: list[Unused] = []
-    alive = _Alive(licensed.values())
+    alive = _Alive(facts.instances.values())
     for hour in range(first, min(end, facts.end), HOUR):
         begin, stop = max(hour, facts.start), min(hour + HOUR, facts.end)
         pieces = [piece for one in alive.between(hour, stop) for piece in _pieces(one, hour, stop)]
@@ -126,7 +130,7 @@ def applied(facts: Facts, terms: Terms, start: int, end: int) -> Facts:
             piece.settle(rates[piece.one.id])
     return replace(
         facts,
-        instances={name: replace(one, rates=rates[name] or one.rates) for name, one in licensed.items()},
+        instances={n: replace(one, rates=rates[n] or one.rates) for n, one in facts.instances.items()},
         unused=unused,
     )
 
@@ -135,7 +139,7 @@ def _licensed(one: Instance, licences: Sequence[Licence]) -> Instance:
     extra = sum(licence.price(one) for licence in licences)
     if not extra:
         return one
-    return replace(one, rates=[Rate(rate.at, rate.price + extra, rate.volumes + extra) for rate in one.rates])
+    return replace(one, rates=[Rate(rate.at, rate.price + extra, rate.volumes) for rate in one.rates])
 
 
 class _Alive:

@@ -240,7 +240,12 @@ def _lay_unused(name: str, found: AllocationSet, facts: Facts, window: Window) -
         Allocation(
             name=f"{facts.cluster}/{UNUSED}/{UNUSED}/{name}/{UNUSED}",
             properties=Properties(
-                cluster=facts.cluster, node=UNUSED, namespace=UNUSED, pod=name, container=UNUSED
+                cluster=facts.cluster,
+                node=UNUSED,
+                namespace=UNUSED,
+                controller=UNUSED,
+                pod=name,
+                container=UNUSED,
             ),
             window=found.window,
             start=window.start,

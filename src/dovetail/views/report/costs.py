@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.cost.aggregate import NodeCost, key_of, parse_keys
-from dovetail.cost.allocation import IDLE, NANO, RESOURCES, AllocationSet, Properties
+from dovetail.cost.allocation import IDLE, NANO, RESOURCES, UNUSED, Allocation, AllocationSet, Properties
 from dovetail.cost.facts import Facts, read_facts
 from dovetail.cost.idle import causes, sentence
 from dovetail.cost.ledger import allocations
@@ -41,19 +41,37 @@ def facts_data(facts: Facts, window: Window) -> dict[str, Any]:
 
 
 class _Sums:
-    """Costs alone, of all pods that are alike: no key distinguishes them. They need no averages."""
+    """Of all pods that no key distinguishes: costs, and what they ask for and use, by time."""
 
-    __slots__ = ("cost", "properties", "total")
+    __slots__ = ("asked", "cost", "properties", "total", "used")
 
     def __init__(self, properties: Properties) -> None:
         self.properties = properties
         self.cost = dict.fromkeys(RESOURCES, 0)
         self.total = 0
+        self.asked = dict.fromkeys(RESOURCES, 0.0)  # of those whose use was measured
+        self.used = dict.fromkeys(RESOURCES, 0.0)
 
     def add(self, cost: Mapping[str, int], total: int) -> None:
         for resource in RESOURCES:
             self.cost[resource] += cost[resource]
         self.total += total
+
+    def measure(self, one: Allocation) -> None:
+        if any(one.usage.values()):
+            for resource in RESOURCES:
+                self.asked[resource] += one.request[resource] * one.minutes
+                self.used[resource] += one.usage[resource] * one.minutes
+
+    def join(self, other: _Sums) -> None:
+        self.add(other.cost, other.total)
+        for resource in RESOURCES:
+            self.asked[resource] += other.asked[resource]
+            self.used[resource] += other.used[resource]
+
+    def part_used(self, resource: str) -> float | None:
+        """Of what was asked for; None where nothing was, or was not measured."""
+        return self.used[resource] / self.asked[resource] if self.asked[resource] else None
 
 
 def _alike(made: AllocationSet) -> list[_Sums]:
@@ -65,6 +83,7 @@ def _alike(made: AllocationSet) -> list[_Sums]:
         if sums is None:
             sums = found[kind] = _Sums(about)
         sums.add(one.cost, one.total)
+        sums.measure(one)
     return list(found.values())
 
 
@@ -75,18 +94,20 @@ def _groups(alike: Sequence[_Sums], nodes: Sequence[NodeCost], key: str) -> list
     for node in nodes:
         idle.add(node.paid, sum(node.paid.values()))
     for one in alike:
-        found.setdefault(key_of(one.properties, keys), _Sums(one.properties)).add(one.cost, one.total)
+        found.setdefault(key_of(one.properties, keys), _Sums(one.properties)).join(one)
         idle.add(minus := {resource: -part for resource, part in one.cost.items()}, sum(minus.values()))
     if nodes:
         found[IDLE] = idle
     sums = sorted(found.items(), key=lambda one: (one[0] == IDLE, -one[1].total, one[0]))
     rows: list[dict[str, Any]] = [
         {
-            "name": "idle" if name == IDLE else name.replace("__unallocated__", "(none)"),
+            "name": _shown(name),
             "cpu": one.cost["cpu"] / NANO,
             "memory": one.cost["ram"] / NANO,
             "gpu": one.cost["gpu"] / NANO,
             "total": one.total / NANO,
+            "cpuUsed": one.part_used("cpu"),
+            "memoryUsed": one.part_used("ram"),
         }
         for name, one in sums
     ]
@@ -94,4 +115,10 @@ def _groups(alike: Sequence[_Sums], nodes: Sequence[NodeCost], key: str) -> list
         return rows
     first, rest = rows[: _MOST - 2], rows[_MOST - 2 : -1]
     other = {name: sum(row[name] for row in rest) for name in ("cpu", "memory", "gpu", "total")}
-    return [*first, {"name": f"{len(rest)} more", **other}, rows[-1]]
+    return [*first, {"name": f"{len(rest)} more", **other, "cpuUsed": None, "memoryUsed": None}, rows[-1]]
+
+
+def _shown(name: str) -> str:
+    if name == IDLE:
+        return "idle"
+    return name.replace("__unallocated__", "(none)").replace(UNUSED, "(unused of commitments)")

@@ -89,12 +89,16 @@ function costs() {
   const { groups, bill, idle, causes } = data.costs;
   if (!bill) { byId("costs").remove(); return; }
   const money = (value) => right(value ? `$${value.toFixed(4)}` : "–");
-  byId("costs-note").textContent = `The bill is $${bill.toFixed(4)}; $${idle.toFixed(4)} of it are idle: no pod bears them. Requests count, for as long as a pod is on its node; root volumes are part of a node.`;
+  byId("costs-note").textContent = `The bill is $${bill.toFixed(4)}; $${idle.toFixed(4)} of it are idle: no pod bears them. Requests count, or use where more of it was measured, for as long as a pod is on its node; root volumes are part of a node.`;
   const by = byId("cost-by");
   for (const name of Object.keys(groups)) by.append(make("option", { value: name }, name));
+  // Columns for what was measured of use, where anything was.
+  const measured = Object.values(groups).flat().some((row) => row.cpuUsed !== null || row.memoryUsed !== null);
+  const part = (value) => right(value === null ? "–" : `${Math.round(100 * value)} %`);
+  const used = (row) => (measured ? [part(row.cpuUsed), part(row.memoryUsed)] : []);
   const show = () => byId("cost-rows").replaceChildren(table(
-    ["Name", right("CPU"), right("Memory"), right("GPU"), right("Total"), right("Share")],
-    groups[by.value].map((row) => [bearer(by.value, row.name), money(row.cpu), money(row.memory), money(row.gpu), money(row.total), right(`${((100 * row.total) / bill).toFixed(1)} %`)])));
+    ["Name", right("CPU"), right("Memory"), right("GPU"), right("Total"), right("Share"), ...(measured ? [right("CPU used"), right("Memory used")] : [])],
+    groups[by.value].map((row) => [bearer(by.value, row.name), money(row.cpu), money(row.memory), money(row.gpu), money(row.total), right(`${((100 * row.total) / bill).toFixed(1)} %`), ...used(row)])));
   by.addEventListener("change", show);
   show();
   byId("cost-causes").append(table([right("Dollars"), right("of idle"), "Cause"], causes.map((row) => [money(row.dollars), right(`${Math.round((100 * row.dollars) / (idle || 1))} %`), row.text])));
