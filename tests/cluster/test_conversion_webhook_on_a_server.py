@@ -26,13 +26,17 @@ from tests.cluster.controlplane.processes import free_ports, write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.helm import CHARTS
 from tests.cluster.running import Controller, eventually
-from tests.cluster.world import CLASS, World, apart, deployment, node_class
+from tests.cluster.world import CLAIMS, CLASS, World, apart, deployment, node_class
 
 Document = dict[str, Any]
 COUNT = 2
 SPACE = "account"  # that of the webhook's Service
 SERVICE_PORT = 8443  # the chart's
 KEPT = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
+NOTHING_KEPT = {"metadata": {"annotations": None}}
+# What `dovetail check cluster` finds, with the step that takes it away.
+STORED, SERVED = (5, "v1beta1 is a stored version"), (6, "v1beta1 is served")
+KEEPING = (5, "objects that keep v1beta1 in annotations (compatibility.karpenter.sh)")
 TWO_VERSIONS = ("nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws")
 
 
@@ -90,6 +94,19 @@ class Way:
             self.pool("v1beta1")
         with refusal.value as answer:
             return str(json.load(answer)["message"])
+
+    def left(self) -> set[tuple[int, str]]:
+        """What `dovetail check cluster` finds of v1beta1: the step that takes it away, and what it is."""
+        command = (sys.executable, "-m", "dovetail", "check", "cluster", "-o", "json")
+        done = subprocess.run(
+            (*command, "--kubeconfig", str(self.world.plane.kubeconfig)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found = json.loads(done.stdout)["leftovers"]
+        assert done.returncode == bool(found)
+        return {(item["step"], item["what"]) for item in found}
 
     def stored(self) -> list[list[str]]:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
@@ -168,6 +185,7 @@ def test_stored_versions_change_and_no_node_goes(way: Way) -> None:
         assert spec["template"]["spec"]["expireAfter"] == "700h"
         assert json.loads(way.pool("v1")["metadata"]["annotations"][KEPT]) == {"maxPods": 17}
 
+        assert way.left() == {STORED, SERVED, KEEPING}
         way.change({"spec": {"weight": 7}})
         older = way.pool("v1beta1")["spec"]
         assert (older["weight"], older["template"]["spec"]["kubelet"]) == (7, {"maxPods": 17})
@@ -186,6 +204,7 @@ def test_stored_versions_change_and_no_node_goes(way: Way) -> None:
     with way.controller() as controller:
         eventually(way.stored, lambda found: found == [["v1"]] * 3)
         assert controller.lines("issued a certificate")[0]["because"] == "its time is near"
+        assert way.left() == {SERVED, KEEPING}
         assert {node["metadata"]["name"] for node in world.settled(pods=COUNT, nodes=COUNT)} == nodes
         assert all("deletionTimestamp" not in claim["metadata"] for claim in world.claims())
         assert way.pool("v1beta1")["spec"]["weight"] == 7
@@ -265,9 +284,9 @@ def test_two_replicas_renew_their_certificate_and_no_conversion_fails(way: Way) 
         assert load.failed == []
         assert load.asked > 200
         assert len(first.lines("issued a certificate") + second.lines("issued a certificate")) == 2
-        for one in both:  # the API server went to each of them
-            assert _converted(one) > 50
-            assert one.stop() == 0
+        # To which of them the API server goes is its own draw, made anew with each authority that it trusts.
+        assert _converted(first) + _converted(second) > load.asked
+        assert [one.stop() for one in both] == [0, 0]
 
 
 def test_at_the_end_of_the_way_there_is_v1_alone(way: Way) -> None:
@@ -275,6 +294,11 @@ def test_at_the_end_of_the_way_there_is_v1_alone(way: Way) -> None:
     nothing = json.dumps({"spec": {"conversion": {"strategy": "None", "webhook": None}}})
     way.run("kubectl", "patch", "crd", *TWO_VERSIONS, "--type=merge", "-p", nothing)
     define(way.world.plane)
+    assert way.left() == {KEEPING}
+    way.change(NOTHING_KEPT)
+    for claim in way.world.claims():
+        way.world.send("PATCH", f"{CLAIMS}/{claim['metadata']['name']}", NOTHING_KEPT)
+    assert way.left() == set()
     assert way.pool("v1")["spec"]["weight"] == 7
     assert "v1beta1" not in way.run("kubectl", "get", "crd", "nodepools.karpenter.sh", "-o", "json")
 
