@@ -175,15 +175,12 @@ def _of_block(
     first = next((line for line in lines if line.strip()), "")
     indented = textwrap.indent(text, " " * (len(first) - len(first.lstrip())))
     try:
-        found = [
-            item
-            for item in read_yaml("\n" * above + indented, located.source)
-            if isinstance(item.value, dict)
-        ]
+        for item in read_yaml("\n" * above + indented, located.source):
+            if isinstance(item.value, dict):
+                # Every field is where it was written, and a part of an object: no file's, to be mended.
+                yield item.with_value(item.value, tuple((key, key) for key in item.value))
     except InputError as error:
         fault(error)
-        return
-    yield from found
 
 
 def _is_record(located: Located) -> bool:

@@ -438,8 +438,10 @@ def _unknown(located: Located, document: dict[str, Any], moved: frozenset[Path])
             below = f"{where}." if where else ""
             near = nearest(name, known, alike=0.75)
             guess = f"did you mean {below}{near[0]}?" if near else "leave it out"
-            if not where and name in (*SETTINGS, "aws"):
+            if where != "settings" and name in (*SETTINGS, "aws"):
                 guess = f"did you mean settings{'' if name == 'aws' else f'.{name}'}?"
+            elif where and name in PARTS[""]:
+                guess = f"did you mean {name}, at the top?"
             yield Remark(
                 located,
                 f"{below}{name}",
