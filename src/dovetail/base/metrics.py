@@ -55,13 +55,18 @@ class Declared:
 
     def series(self, metric: Metric, kind: str, labels: Mapping[str, str]) -> tuple[str, ...]:
         """The labels' values in the metric's order. Raises ValueError as Metrics says."""
-        if self._known.setdefault(metric.name, metric) != metric:
+        known = self._known.setdefault(metric.name, metric)
+        if known is not metric and known != metric:
             raise ValueError(f"two different metrics are called {metric.name}")
         if metric.kind != kind:
             raise ValueError(f"{metric.name} is a {metric.kind}, not a {kind}")
-        if labels.keys() != set(metric.labels):
+        try:
+            series = tuple([labels[name] for name in metric.labels])
+        except KeyError:
+            series = ()
+        if len(series) != len(labels) or len(series) != len(metric.labels):
             wanted = ", ".join(metric.labels) or "none"
             raise ValueError(
                 f"{metric.name} has the labels {wanted}; given were {', '.join(labels) or 'none'}"
             )
-        return tuple(labels[name] for name in metric.labels)
+        return series

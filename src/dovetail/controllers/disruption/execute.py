@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -79,6 +80,7 @@ class Execution:
         self._moves = moves
         self._taken: dict[str, None] = {}
         self._running: list[Running] = []
+        self._begins = asyncio.Event()  # set once a command is running
         self._failed = failure_log(context.log)
         self._begun = False  # whether this process has looked at what an earlier one left behind
         context.state.subscribe(self._notice)
@@ -89,9 +91,14 @@ class Execution:
         return self._taken.keys()
 
     async def run(self) -> None:
-        """Carry on with all commands every second, for ever."""
+        """Carry on with all commands every second, for ever; with none, nothing wakes up."""
+        clock = self._context.clock
         while True:
-            await self._context.clock.sleep(STEP)
+            last = clock.monotonic()
+            if not self._running:
+                self._begins.clear()
+                await self._begins.wait()
+            await clock.sleep(STEP - (clock.monotonic() - last) % STEP)
             for running in tuple(self._running):
                 first = running.command.candidates[0].claim
                 try:
@@ -149,13 +156,17 @@ class Execution:
         )
         running = Running(command, names, clock.now(), await self._moves.record(command))
         if names:
-            self._running.append(running)
+            self._run(running)
             return
         try:
             await self._delete(running)
         except ApiError:
-            self._running.append(running)
+            self._run(running)
             raise
+
+    def _run(self, running: Running) -> None:
+        self._running.append(running)
+        self._begins.set()
 
     async def tidy(self) -> None:
         """Undo what a command left behind on nodes that no command has taken, such as after a restart."""
@@ -202,7 +213,7 @@ class Execution:
                 replacements=list(found.replacements),
             )
             moves = await self._moves.resume(command, found.begun)
-            self._running.append(Running(command, found.replacements, found.begun, moves))
+            self._run(Running(command, found.replacements, found.begun, moves))
 
     async def _forgive(self, claim: NodeClaim, node: Node | None, begun: Condition) -> None:
         """Pods of a node that another process was about to empty have not been moved."""

@@ -69,8 +69,8 @@ class Serving:
         return sum(meter.usages) // len(meter.usages)
 
     async def run(self) -> None:
-        """Measure every step, for ever."""
-        while True:
+        """Measure every step, for ever; without traffic there is nothing to measure."""
+        while self._curves:
             await self._means.clock.sleep(STEP * SECOND)
             for curve in self._curves:
                 self._measure(curve)

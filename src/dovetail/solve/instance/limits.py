@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dovetail.base.memo import by_identity
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.solve.budget import STEP
@@ -242,7 +243,7 @@ def _shared(table: PoolTable, spot: Mask, vectors: Amounts, wanted: tuple[int, i
         kind, chosen = int(sold[index]), np.flatnonzero(like[index])
         if len(chosen) >= most:
             some = capacity[kind] > 0
-            share = (capacity[np.ix_(chosen, some)] / capacity[kind, some]).min(axis=1, initial=np.inf)
+            share = (capacity[chosen][:, some] / capacity[kind, some]).min(axis=1, initial=np.inf)
             chosen = chosen[np.argsort(-share, kind="stable")[: most - 1]]
         result[kind] = np.minimum(capacity[chosen].min(axis=0), table.capacity[kind])
     return result
@@ -259,6 +260,7 @@ def _largest(capacity: Amounts, vectors: Amounts) -> Amounts:
     return result
 
 
+@by_identity(64)
 def _kinds(types: Sequence[InstanceType]) -> Amounts:
     """A number per type, equal where architecture and operating system are, (T,)."""
     numbers: dict[tuple[object, ...], int] = {}
