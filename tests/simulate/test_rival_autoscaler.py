@@ -96,6 +96,31 @@ def test_a_full_group_and_a_pod_too_large_are_reported(tmp_path: Path) -> None:
     assert result.summary.pods.unbound == 2
 
 
+@pytest.mark.parametrize(
+    ("limit", "nodes", "why"),
+    [
+        # The machine that no group scales has 2 of the cores, 8 of the GiB and is one of the nodes.
+        ("coresTotal: '0:7'", 2, "max cluster cpu limit reached"),
+        ("memoryTotal: '0:32'", 3, "max cluster memory limit reached"),
+        ("maxNodesTotal: 2", 1, ""),
+    ],
+)
+def test_the_cluster_as_a_whole_has_limits(tmp_path: Path, limit: str, nodes: int, why: str) -> None:
+    more = f"clusterAutoscaler: {{ {limit} }}"
+    result = play(tmp_path, deployment("web", 4, "1500m"), group("m5", "m5.large", 9), more=more)
+    assert list(raised(result)) == [["m5", 0, nodes, 9]]
+    assert result.summary.pods.unbound == 4 - nodes
+    told = [one for one in of_kind(result, "event") if one["reason"] == "NotTriggerScaleUp"]
+    assert any(why in one["message"] for one in told)
+
+
+def test_what_the_cluster_needs_at_least_stays(tmp_path: Path) -> None:
+    more = "clusterAutoscaler: { coresTotal: '6:99' }"
+    manifests = deployment("web", 1, "1200m")
+    result = play(tmp_path, manifests, group("m5", "m5.large", 5, count=4), duration="30m", more=more)
+    assert len(of_kind(result, "instance.terminated")) == 2  # of five machines of two cores
+
+
 def test_empty_nodes_go_after_ten_minutes_and_used_ones_stay(tmp_path: Path) -> None:
     manifests = deployment("web", 1, "1200m")
     result = play(tmp_path, manifests, group("m5", "m5.large", 5, count=3), duration="30m")
@@ -165,6 +190,12 @@ def test_similar_groups_grow_evenly(tmp_path: Path) -> None:
             "clusterAutoscaler: { expander: [least-wast] }",
             "did you mean 'least-waste'",
         ),
+        (
+            (group("a", "m5.large", 3),),
+            "clusterAutoscaler: { expander: [price, random] }",
+            "the expander price is not played: the original has no prices for AWS",
+        ),
+        ((group("a", "m5.large", 3),), "clusterAutoscaler: { coresTotal: '9' }", "is not MIN:MAX"),
         ((group("a", "m5.large", 3),), "clusterAutoscaler: { scanInterval: 0s }", "is not more than 0s"),
         (
             (group("a", "m5.large", 3),),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from test_sweep import small
 
 from dovetail.base.clock import MINUTE
@@ -19,6 +20,7 @@ from dovetail.simulate.experiment.runs import Job, played
 from dovetail.simulate.experiment.variant import Variant
 
 __all__ = ["small"]
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "sweep" / "sweep.yaml"
 _PATIENCE = 120  # seconds, on a machine that is very busy
 
 
@@ -48,16 +50,25 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
     """A scheduler and two workers: its address, and the workers."""
     pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"
-    options = ["--scheduler-file", str(file), "--no-dashboard"]
+    documents = [one for one in yaml.safe_load_all(MANIFESTS.read_text()) if one["kind"] == "Deployment"]
+    commands = {
+        one["metadata"]["name"]: one["spec"]["template"]["spec"]["containers"][0]["command"]
+        for one in documents
+    }
 
-    def start(what: str, *flags: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *flags]
-        return subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    def start(what: str, **other: str) -> subprocess.Popen[bytes]:
+        """The command that the manifests for Kubernetes have, but for the addresses."""
+        dask, name, *words = commands[what]
+        assert (dask, name) == ("dask", what)
+        flags = [other.pop(word, word) for word in words]
+        assert not other
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--host", "127.0.0.1", *flags]
+        given = ["--scheduler-file", str(file)] if what == "scheduler" else []
+        return subprocess.Popen([*command, *given], cwd=tmp_path, stderr=subprocess.DEVNULL)
 
-    scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    scheduler = start("scheduler", **{"8786": "0"})
     found = _address(file)
-    alone = ("--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
-    workers = [start("worker", *alone) for _ in range(2)]
+    workers = [start("worker", **{"tcp://scheduler:8786": found}) for _ in range(2)]
     try:
         yield found.replace("tcp://", SCHEME), workers
     finally:

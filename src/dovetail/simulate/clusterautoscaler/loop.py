@@ -23,7 +23,7 @@ from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
 from dovetail.model.filters import ClusterView, NodeView, Placement
 from dovetail.model.labels import HOSTNAME, ZONE, ZONE_ID
-from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts
+from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, total
 from dovetail.simulate.clusterautoscaler.groups import AutoScalingGroup, GroupSpec, Surroundings
 from dovetail.simulate.clusterautoscaler.rotation import Rotation
 from dovetail.simulate.clusterautoscaler.scaledown import (
@@ -44,6 +44,7 @@ from dovetail.simulate.clusterautoscaler.scaleup import (
     choose,
     estimate,
     least_waste,
+    parse_totals,
 )
 from dovetail.simulate.environment.cloud import shortages
 from dovetail.simulate.environment.nodegroup import Member, Place, offerings
@@ -80,6 +81,10 @@ class Options:
     provision_time: int = 15 * MINUTE
     expendable_below: int = -10
     balance: bool = False
+    totals: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # resource -> least, most of all nodes
+    most_nodes: int = 0  # of the cluster; 0: any number
     flags: Flags = field(default_factory=Flags)
 
 
@@ -145,6 +150,7 @@ class ClusterAutoscaler:
         self._unneeded: dict[str, int] = {}  # node -> since when
         self._unremovable: dict[str, int] = {}  # node -> until when it is not looked at
         self._leaving: dict[str, bool] = {}  # node on its way out -> is it drained?
+        self._ended: set[str] = set()  # nodes that were taken out of their groups
         self._last_add = self._last_failure = -HOUR * 24
 
     async def run(self) -> None:
@@ -227,6 +233,8 @@ class ClusterAutoscaler:
 
     async def _scale_up(self, helped: Sequence[Pod], pods: Sequence[Pod]) -> bool:
         """Raise the target of the group that the expander picks; True iff one was raised."""
+        if self._nodes_left() <= 0:
+            return False
         alike = _alike(helped)
         options: list[Option] = []
         reasons: dict[str, Counter[str]] = {pod.key: Counter() for pod in helped}
@@ -260,7 +268,41 @@ class ClusterAutoscaler:
         backoff = self._backoffs.get(group.spec.name)
         if backoff is not None and self._clock.now() < backoff.until:
             return "in backoff after failed scale-up"
-        return "max node group size reached" if group.target >= group.spec.most else ""
+        if group.target >= group.spec.most:
+            return "max node group size reached"
+        return self._over_totals(group, 1)
+
+    def _over_totals(self, group: AutoScalingGroup, nodes: int) -> str:
+        """The totals of the cluster that so many nodes more of the group would exceed; "" for none."""
+        size, sums = amounts(group.template().status.capacity), self._sums()
+        over = [
+            name
+            for name, (_, most) in self._options.totals.items()
+            if sums.get(name, 0) + nodes * size.get(name, 0) > most
+        ]
+        return f"max cluster {', '.join(over)} limit reached" if over else ""
+
+    def _sums(self) -> dict[str, int]:
+        """What all nodes have, those on their way and none on its way out."""
+        found = [amounts(node.status.capacity) for node in self._others()]
+        for group in self._groups.values():
+            found += [amounts(group.template().status.capacity)] * self._staying(group)
+        return total(found)
+
+    def _nodes_left(self) -> int:
+        """How many more nodes the cluster may have."""
+        if not self._options.most_nodes:
+            return 2**31
+        there = len(self._others()) + sum(map(self._staying, self._groups.values()))
+        return self._options.most_nodes - there
+
+    def _staying(self, group: AutoScalingGroup) -> int:
+        return group.target - sum(name in self._leaving for name in group.members)
+
+    def _others(self) -> list[Node]:
+        """Nodes of no group, nor of one until now."""
+        known = {name for group in self._groups.values() for name in group.members} | self._ended
+        return [node for node in self._cluster.nodes() if node.metadata.name not in known]
 
     def _option(
         self,
@@ -286,7 +328,8 @@ class ClusterAutoscaler:
         view.remove_node(node.metadata.name)
         if not fitting:
             return None
-        found = estimate(template, fitting, view, most=group.spec.most - group.target)
+        most = min(group.spec.most - group.target, self._nodes_left())
+        found = estimate(template, fitting, view, most=most)
         return Option(group.spec.name, node, found.nodes, found.pods) if found.nodes else None
 
     def _raise(self, option: Option) -> list[tuple[str, int, int, int]]:
@@ -301,7 +344,9 @@ class ClusterAutoscaler:
                 if other is not group and not self._closed(other) and _similar(template, other.template())
             ]
         targets = {item.spec.name: item.target for item in sharing}
-        for _ in range(option.nodes):
+        for number in range(option.nodes):
+            if self._over_totals(group, number + 1):
+                break
             open_ = [item for item in sharing if targets[item.spec.name] < item.spec.most]
             if not open_:
                 break
@@ -388,6 +433,7 @@ class ClusterAutoscaler:
         same = sum(kind is drained for kind in self._leaving.values())
         if (
             group.target - leaving <= group.spec.least
+            or self._needed_in_all(group)
             or same >= limit
             or len(self._leaving) >= _EMPTY_AT_ONCE
         ):
@@ -396,9 +442,17 @@ class ClusterAutoscaler:
         self._log.record("group.shrinks", group=group.spec.name, node=name, drained=drained)
         tasks.create_task(self._end(name, group), name=f"end of {name}")
 
+    def _needed_in_all(self, group: AutoScalingGroup) -> bool:
+        """True iff without one of the group's nodes the cluster would have less than its least."""
+        size, sums = amounts(group.template().status.capacity), self._sums()
+        return any(
+            sums.get(name, 0) - size.get(name, 0) < least for name, (least, _) in self._options.totals.items()
+        )
+
     async def _end(self, name: str, group: AutoScalingGroup) -> None:
         try:
             if await self._empty(name):
+                self._ended.add(name)
                 group.remove(name)
             else:
                 self._last_failure = self._clock.now()
@@ -554,11 +608,20 @@ def options(flags: ClusterAutoscalerFlags) -> Options:
         provision_time=parse_duration(flags.max_node_provision_time),
         expendable_below=flags.expendable_pods_priority_cutoff,
         balance=flags.balance_similar_node_groups,
+        totals={
+            CPU: _times(parse_totals(flags.cores_total), 1000),
+            MEMORY: _times(parse_totals(flags.memory_total), 2**30),
+        },
+        most_nodes=flags.max_nodes_total,
         flags=Flags(
             skip_local_storage=flags.skip_nodes_with_local_storage,
             skip_system_pods=flags.skip_nodes_with_system_pods,
         ),
     )
+
+
+def _times(span: tuple[int, int], unit: int) -> tuple[int, int]:
+    return span[0] * unit, span[1] * unit
 
 
 def _expander(name: str, priorities: Mapping[str, tuple[str, ...]]) -> Expander:

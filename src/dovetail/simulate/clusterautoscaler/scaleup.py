@@ -242,6 +242,14 @@ EXPANDERS: Mapping[str, Expander] = {
 }
 
 
+def parse_totals(text: str) -> tuple[int, int]:
+    """The least and the most of `MIN:MAX`. Raises ValueError."""
+    match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise ValueError(f"{text!r} is not MIN:MAX, such as 0:320")
+    return int(match[1]), int(match[2])
+
+
 def choose(options: Sequence[Option], chain: Iterable[Expander], draws: random.Random) -> Option | None:
     """The option that a chain of expanders leaves; among several any one."""
     left = list(options)

@@ -8,7 +8,7 @@ from dovetail.controllers.brakes.brakes import Rate
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.disrupt.pause import PAUSES
 from dovetail.model.offering import parse_dollars
-from dovetail.simulate.clusterautoscaler.scaleup import EXPANDERS
+from dovetail.simulate.clusterautoscaler.scaleup import EXPANDERS, parse_totals
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.schema import (
@@ -75,6 +75,13 @@ def _events(document: Document, file: ScenarioFile) -> None:
         document.parse(f"startupTaints[{i}].after", parse_duration, taint.after)
 
 
+# Expanders of the original that a scenario has nothing for.
+UNPLAYED_EXPANDERS = {
+    "price": "the original has no prices for AWS and refuses it there",
+    "grpc": "a server of your own decides, which a simulation cannot ask",
+}
+
+
 def _flags(document: Document, flags: ClusterAutoscalerFlags) -> None:
     section = "clusterAutoscaler"
     for name, text in (
@@ -85,8 +92,15 @@ def _flags(document: Document, flags: ClusterAutoscalerFlags) -> None:
     ):
         if document.parse(f"{section}.{name}", parse_duration, text) <= 0:
             raise document.error(f"{text!r} is not more than 0s", f"{section}.{name}")
+    for name, text in (("coresTotal", flags.cores_total), ("memoryTotal", flags.memory_total)):
+        document.parse(f"{section}.{name}", parse_totals, text)
+    if flags.max_nodes_total < 0:
+        raise document.error(f"{flags.max_nodes_total} is less than 0", f"{section}.maxNodesTotal")
     known = ("priority", *EXPANDERS)
     for i, name in enumerate(flags.expander):
+        if name in UNPLAYED_EXPANDERS:
+            text = f"the expander {name} is not played: {UNPLAYED_EXPANDERS[name]}"
+            raise document.error(text, f"{section}.expander[{i}]")
         if name not in known:
             guess = suggest(name, known)
             raise document.error(f"{name!r} is no expander{guess}", f"{section}.expander[{i}]")

@@ -139,6 +139,9 @@ class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):
     max_node_provision_time: str = "15m"
     expendable_pods_priority_cutoff: int = -10
     balance_similar_node_groups: bool = False
+    cores_total: str = "0:320000"  # least and most of all nodes together
+    memory_total: str = "0:6400000"  # GiB
+    max_nodes_total: int = 0  # no limit
     skip_nodes_with_local_storage: bool = True
     skip_nodes_with_system_pods: bool = True
     group_latency: Latency = Latency(median="35s")  # from a raised target until the instance starts
