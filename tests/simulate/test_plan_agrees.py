@@ -18,15 +18,7 @@ from dovetail.simulate.scenario.scenario import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Those whose first minute holds nothing that is in no manifest: node groups, traffic, changes.
-_BARE = ("consolidation", "plan", "post-001", "post-002", "post-003", "post-004", "repack", "rotation")
-_SCENARIO = """\
-apiVersion: simulation.dovetail.dev/v1alpha1
-kind: Scenario
-name: first-minute
-region: us-east-1
-start: 2026-03-02T10:00
-cluster: {name: example}
-"""
+_BARE = ("consolidation", "post-001", "post-002", "post-003", "post-004", "repack", "rotation")
 
 
 def _planned(folder: Path, region: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -36,9 +28,9 @@ def _planned(folder: Path, region: str, capsys: pytest.CaptureFixture[str]) -> d
 
 
 def _first_minute(folder: Path) -> str:
-    """Of a scenario, which is made where there is none; its region."""
+    """Of the scenario; its region."""
     file = folder / "scenario.yaml"
-    text = file.read_text() if file.exists() else _SCENARIO
+    text = file.read_text()
     file.write_text(re.sub(r"(?m)^duration:.*\n", "", text) + "\nduration: 1m\n")
     region: str = yaml.safe_load(text)["region"]
     return region
