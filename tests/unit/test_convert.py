@@ -340,3 +340,103 @@ def test_spoilt_manifests_are_refused_or_converted() -> None:
             except InputError:
                 outcomes["refused"] += 1
     assert min(outcomes.values()) > 50
+
+
+TERRAFORM = """\
+resource "kubectl_manifest" "pools" {
+  yaml_body = <<-YAML
+    apiVersion: karpenter.sh/v1alpha5
+    kind: Provisioner
+    metadata:
+      name: default
+    spec:
+      ttlSecondsAfterEmpty: ${var.ttl} # soon
+      limits:
+        resources:
+          cpu: ${var.cpu}
+      labels:
+        team: ${var.team}
+      requirements:
+        - key: topology.kubernetes.io/zone
+          operator: In
+          values: ["${var.region}a"]
+      providerRef:
+        name: default
+    ---
+    apiVersion: karpenter.k8s.aws/v1alpha1
+    kind: AWSNodeTemplate
+    metadata:
+      name: default
+    spec:
+      instanceProfile: nodes
+      subnetSelector:
+        karpenter.sh/discovery: ${var.cluster}
+      securityGroupSelector:
+        karpenter.sh/discovery: ${var.cluster}
+  YAML
+}
+"""
+IN_HCL = """\
+resource "kubernetes_manifest" "pool" {
+  manifest = {
+    apiVersion = "karpenter.sh/v1beta1"
+    kind       = "NodePool"
+    metadata   = { name = "default" }
+    spec       = {}
+  }
+}
+"""
+
+
+def test_what_terraform_fills_in_stays_and_documents_may_be_indented() -> None:
+    made = convert_texts([("main.tf", TERRAFORM)])
+    assert made.troubles == ()
+    text = made.files[0].text
+    assert text.count("\n    ---\n") == 1
+    for line in (
+        "        cpu: ${var.cpu}\n",
+        "        consolidateAfter: ${var.ttl}s  # soon\n",
+        "            team: ${var.team}\n",
+        '              values: ["${var.region}a"]\n',
+        "            karpenter.sh/discovery: ${var.cluster}\n",
+    ):
+        assert line in text
+    assert convert_texts([("main.tf", text)]).changed == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('values: ["${var.region}a"]', "values: ${jsonencode(var.zones)}", "must be of type array"),
+        ("instanceProfile: nodes", "instanceProfile: nodes\n      amiFamily: ${var.family}", "amiFamily"),
+    ],
+)
+def test_what_decides_the_fields_cannot_be_filled_in_later(old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        convert_texts([("main.tf", TERRAFORM.replace(old, new))])
+
+
+def test_objects_in_terraforms_own_language_are_named() -> None:
+    made = convert_texts([("main.tf", IN_HCL + TERRAFORM)])
+    assert [line.partition(";")[0] for line in made.troubles] == [
+        "main.tf:2 NodePool default of karpenter.sh/v1beta1 is written in HCL"
+    ]
+    assert IN_HCL in made.files[0].text
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        {"tags": "x"},
+        {"subnetSelector": "x"},
+        {"metadataOptions": {"httpPutResponseHopLimit": "x"}},
+        {"blockDeviceMappings": [{"ebs": {"volumeSize": "x"}}]},
+    ],
+    ids=str,
+)
+def test_types_inside_an_inline_provider_are_refused_at_their_field(provider: dict[str, Any]) -> None:
+    spec = {"provider": {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}, **provider}}
+    meta = {"name": "default"}
+    document = {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": meta, "spec": spec}
+    with pytest.raises(InputError, match=f"spec.provider.{next(iter(provider))}.*must be"):
+        convert_texts([("old.yaml", written(document))])

@@ -124,3 +124,17 @@ def test_odd_text_is_no_fault(body: str) -> None:
     faults: list[InputError] = []
     for _, located in read_terraform(f"{HEAD}{{{body}", "main.tf", faults.append):
         assert located.source == "main.tf"
+
+
+def test_documents_of_an_indented_heredoc_are_told_apart_where_they_are() -> None:
+    text = (
+        'resource "kubectl_manifest" "two" {\n  yaml_body = <<-YAML\n    apiVersion: v1\n'
+        "    kind: Namespace\n    ---\n    apiVersion: v1\n    kind: ConfigMap\n"
+        "    data:\n      text: |\n        ---\n  YAML\n}\n"
+    )
+    found = [located for _, located in _read(text)]
+    assert [(item.value["kind"], item.place_of("kind")) for item in found] == [
+        ("Namespace", (4, 5)),
+        ("ConfigMap", (7, 5)),
+    ]
+    assert found[1].value["data"] == {"text": "---\n"}

@@ -21,10 +21,15 @@ from dovetail.reading.generations import admit_old
 from dovetail.reading.jsontext import read_json
 from dovetail.reading.kinds import group_of, unknown_kind
 from dovetail.reading.located import Located, compose
+from dovetail.reading.paths import at
+from dovetail.reading.terraform import read_terraform, separator
 from dovetail.reading.yamltext import read_yaml
 
 _LONGEST = 60  # characters of a value in a line
 _HEREDOC = re.compile(r"<<(-?)(\w+)[ \t]*\n(.*?\n)([ \t]*)\2[ \t]*(?=\n|$)", re.DOTALL)
+_INSERTED = re.compile(r"(?<!\$)\$\{")
+_DECIDES = ("amiFamily", "consolidationPolicy", "enabled")
+_STRUCTURE = re.compile(r"must be of type (array|object)")
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
@@ -70,7 +75,8 @@ def convert_texts(
     """
     pieces = [list(_pieces(name, text)) for name, text in files]
     parts = [part for listed in pieces for _, _, found in listed for part in found]
-    if not parts:
+    in_hcl = [line for name, text in files for line in _in_hcl(name, text, parts)]
+    if not parts and not in_hcl:
         raise InputError(
             "there is no object to convert",
             source=", ".join(name for name, _ in files),
@@ -84,6 +90,10 @@ def convert_texts(
     for result in made:
         parts[result.index].results.append(result)
     for part in parts:
+        if part.located.source.endswith(".tf"):
+            for result in part.results:
+                # Nor does today's server get the text of what Terraform fills in.
+                result.troubles = [item for item in result.troubles if '"${' not in item.text]
         if helm_values.is_values(part.value) and to == "v1":
             part.results = [helm_values.convert(part.value)]
     lines, troubles = [], []
@@ -92,6 +102,8 @@ def convert_texts(
         reported = [line for result in part.results for line in _reported(part, result.troubles)]
         lines += reported
         troubles += reported
+    lines += in_hcl
+    troubles += in_hcl
     return Outcome(
         tuple(
             _file(name, text, listed, comments) for (name, text), listed in zip(files, pieces, strict=True)
@@ -100,6 +112,21 @@ def convert_texts(
         tuple(troubles),
         sum(1 for part in parts for result in part.results if result.made or result.changes()),
     )
+
+
+def _in_hcl(name: str, text: str, parts: Sequence[_Part]) -> Iterator[str]:
+    """What is said of old objects that are written in Terraform's own language, which is not rewritten."""
+    if not name.endswith(".tf"):
+        return
+    read = {part.located.line for part in parts if part.located.source == name}
+    for _, located in read_terraform(text, name, lambda _: None):
+        value = located.value
+        if located.line not in read and isinstance(value, dict) and old_schema(value) is not None:
+            named = Editor(value).get("metadata", "name", default="")
+            yield (
+                f"{name}:{located.line} {value['kind']} {named} of {value['apiVersion']} is written in HCL; "
+                "it is left as it is\n  convert it as YAML, and carry the changes over"
+            )
 
 
 def mended(
@@ -133,7 +160,7 @@ def _pieces(name: str, text: str) -> Iterator[tuple[int, int, list[_Part]]]:
     if name.endswith(".tf"):
         for match in _HEREDOC.finditer(text):
             if re.search(r"^\s*apiVersion:", match[3], re.MULTILINE):
-                yield from _yaml_pieces(name, text, match.start(3), match.end(3))
+                yield from _yaml_pieces(name, text, match.start(3), match.end(3), separator(match[3]))
     elif name.endswith(".json") or text.lstrip()[:1] in ("{", "["):
         found = [part for located in read_json(text, name) for part in _parts(text, located)]
         for part in found:
@@ -143,10 +170,12 @@ def _pieces(name: str, text: str) -> Iterator[tuple[int, int, list[_Part]]]:
         yield from _yaml_pieces(name, text, 0, len(text))
 
 
-def _yaml_pieces(name: str, text: str, start: int, end: int) -> Iterator[tuple[int, int, list[_Part]]]:
+def _yaml_pieces(
+    name: str, text: str, start: int, end: int, between: re.Pattern[str] = _SEPARATOR
+) -> Iterator[tuple[int, int, list[_Part]]]:
     """The documents of a stream of YAML, each with the comments around it."""
-    starts = [start, *(match.end() for match in _SEPARATOR.finditer(text, start, end))]
-    ends = [*(match.start() for match in _SEPARATOR.finditer(text, start, end)), end]
+    starts = [start, *(match.end() for match in between.finditer(text, start, end))]
+    ends = [*(match.start() for match in between.finditer(text, start, end)), end]
     for first, last in zip(starts, ends, strict=True):
         piece = text[first:last]
         # Blank lines keep the numbers of lines; a heredoc's indentation is part of its text.
@@ -183,8 +212,19 @@ def _faults(part: _Part, *, both: bool) -> tuple[InputError, ...]:
         if schema is not None:
             admit_old(part.located, schema)
     except InputError as error:
-        return error.faults
+        return tuple(fault for fault in error.faults if not _is_filled_later(part, fault))
     return ()
+
+
+def _is_filled_later(part: _Part, fault: InputError) -> bool:
+    """True iff Terraform fills the field in, so that its text is not what the server gets.
+
+    A whole list or map, or what decides which fields there are, cannot be converted without it.
+    """
+    decides = fault.path.rpartition(".")[2] in _DECIDES or _STRUCTURE.search(fault.message)
+    if decides or not part.located.source.endswith(".tf"):
+        return False
+    return _INSERTED.search(fault.message + json.dumps(at(part.value, fault.path))) is not None
 
 
 def _is_misnamed(key: tuple[str, str]) -> bool:

@@ -78,9 +78,17 @@ def is_expression(value: object) -> bool:
     return isinstance(value, str) and _STANDS_FOR.search(value) is not None
 
 
+def separator(heredoc: str) -> re.Pattern[str]:
+    """What stands between the documents of a heredoc: `---`, indented as all of it may be."""
+    lines = [line for line in heredoc.splitlines() if line.strip()]
+    indent = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    return re.compile(rf"^[ \t]{{{indent}}}---(?=\s|$)", re.M)
+
+
 def _filled(template: str) -> str:
     """A heredoc with its expressions as `<their text>`; `$${` is a `${` that is meant so."""
-    return _IN_TEXT.sub(lambda match: f"<{''.join(match[1].split())}>" if match[1] else "${", template)
+    unindented = separator(template).sub(lambda match: match[0].strip().ljust(len(match[0])), template)
+    return _IN_TEXT.sub(lambda match: f"<{''.join(match[1].split())}>" if match[1] else "${", unindented)
 
 
 def _padding(text: str, start: int) -> str:

@@ -49,9 +49,22 @@ def broken_rules(schema: Schema, document: Document) -> tuple[Cause, ...]:
         else name_causes(result)
     )
     causes = with_unchecked((*names, *validate(schema, result)))
-    if causes:
+    if causes := causes or _types_of_provider(result):
         return causes
     return tuple(cause for fault in faults(result) for cause in _causes(document, fault))
+
+
+def _types_of_provider(document: Document) -> tuple[Cause, ...]:
+    """Types inside an inline provider, which has no schema of its own: the webhook decoded it strictly."""
+    provider = (document.get("spec") or {}).get("provider")
+    if _key(document) != alpha_schema.PROVISIONER or not isinstance(provider, dict):
+        return ()
+    schema = alpha_schema.SCHEMAS[alpha_schema.NODE_TEMPLATE].properties["spec"]
+    return tuple(
+        replace(cause, field=f"spec.provider.{cause.field}")
+        for cause in validate(schema, provider)
+        if cause.reason == "FieldValueTypeInvalid" or "must be a quantity" in cause.message
+    )
 
 
 def _causes(document: Document, fault: Fault) -> list[Cause]:
