@@ -66,7 +66,8 @@ def _observer(plane: ControlPlane, folder: Path) -> Controller:
     config["users"][0]["user"] = {"token": token}
     path = write(folder / "observer.kubeconfig", config)
     (port,) = free_ports(1)
-    page = ("--cost-store", str(folder / "cost.db"), "--cost-api-port", str(port))
+    # The chart gives the right to ask a metrics server together with the record; here it is not wanted.
+    page = ("--cost-store", str(folder / "cost.db"), "--cost-api-port", str(port), "--cost-usage", "none")
     observer = Controller(plane, folder, "--observe", "--kubeconfig", str(path), *page)
     observer.page = f"http://127.0.0.1:{port}"
     return observer
