@@ -23,6 +23,7 @@ from typing import Any
 
 from benchmarks.machine import peak_mib
 from dovetail.base.clock import HOUR
+from dovetail.base.collector import collect_seldom
 from dovetail.cli.main import readers_may_leave
 from dovetail.reading import read
 from dovetail.simulate.replay.folder import Wanted, write_replay
@@ -238,6 +239,7 @@ def replay(files: Files, days: float, folder: Path) -> Document:
 
 
 def _case(case: str, pods: int, days: float) -> Document:
+    collect_seldom()  # as the command line does
     with tempfile.TemporaryDirectory() as spare:
         files = write(case, pods, days, Path(spare) / "given")
         return {"case": case, **replay(files, days, Path(spare) / "scenario")}

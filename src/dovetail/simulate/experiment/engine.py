@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail import __version__
+from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import InputError
 from dovetail.simulate.experiment.runs import Job, Run, WorkersLost, play
 
@@ -97,6 +98,7 @@ def _packed(scenario: Path) -> bytes:
 
 def _play(job: Job, files: bytes, version: str) -> Run:
     """On a worker."""
+    collect_seldom()
     if version != __version__:
         raise InputError(f"a worker has Dovetail {__version__}, and not {version}", source="--on")
     folder = _unpacked(hashlib.sha256(files).hexdigest(), files)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
 
+from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError
 from dovetail.simulate.analysis.figures import Summary
 from dovetail.simulate.experiment.measures import measured
@@ -69,6 +70,13 @@ def play(job: Job) -> Run:
     )
 
 
+def _begun(begin: Callable[[], None] | None) -> None:
+    """First in each process of a pool."""
+    collect_seldom()
+    if begin is not None:
+        begin()
+
+
 def played(
     jobs: Sequence[Job], workers: int, begin: Callable[[], None] | None = None
 ) -> Iterator[tuple[int, Run]]:
@@ -88,7 +96,7 @@ def played(
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     for _ in range(_TRIES):
-        with ProcessPoolExecutor(min(workers, len(left)), context, begin) as pool:
+        with ProcessPoolExecutor(min(workers, len(left)), context, _begun, (begin,)) as pool:
             waiting: dict[Future[Run], int] = {pool.submit(play, job): n for n, job in left.items()}
             try:
                 for done in as_completed(waiting):
