@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,37 @@ QUICK = settings(
 @given(sets())
 def test_documents_by_their_schemas(tmp_path: Path, documents: list[Document]) -> None:
     answered(documents, tmp_path)
+
+
+# What a field may hold instead: nothing at all, as `disruption:` without more, above all.
+OTHER: tuple[Any, ...] = (None, None, None, 3, "x", [], {}, True, [1], {"a": 1}, ["x"], "${var.x}")
+
+
+def test_any_field_may_hold_anything(tmp_path: Path) -> None:
+    dice = random.Random(0)
+    everywhere = [
+        (number, path)
+        for number, documents in enumerate(WRITTEN)
+        for path in places(documents)
+        if len(path) > 1
+    ]
+    for number, (*above, last) in dice.sample(everywhere, 150):
+        documents = copy.deepcopy(WRITTEN[number])
+        parent: Any = documents
+        for key in above:
+            parent = parent[key]
+        parent[last] = copy.deepcopy(dice.choice(OTHER))
+        answered(documents, tmp_path)
+
+
+def test_a_field_that_holds_nothing_is_not_there() -> None:
+    empty = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: default}\nspec:\n"
+    rest = "  template: {spec: {requirements: [], nodeClassRef: {name: default}}}\n"
+    one, other = (
+        convert_texts([("a.yaml", empty + middle + rest)]).files[0].documents
+        for middle in ("  disruption:\n  limits:\n", "")
+    )
+    assert one == other
 
 
 @QUICK

@@ -198,6 +198,22 @@ def copied(value: Any) -> Any:
     return made
 
 
+def without_nulls(value: Any) -> Any:
+    """The value as a server takes it: fields that hold nothing are not there. Itself where there is none."""
+    if not any(item is None for _, item in walk(value)):
+        return value
+    made: Any = value
+    if isinstance(value, dict):
+        made = type(value)()
+        for key, item in value.items():
+            if item is not None:
+                made[key] = without_nulls(item)
+    elif isinstance(value, list):
+        made = type(value)()
+        made.extend(without_nulls(item) for item in value)
+    return made
+
+
 def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every part of a value with its path, from the outside in."""
     yield path, value

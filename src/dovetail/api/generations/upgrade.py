@@ -22,7 +22,7 @@ from dovetail.api.generations import (
 )
 from dovetail.api.generations.admission import broken_rules, old_schema
 from dovetail.api.generations.alpha_webhook import STABLE_LABELS
-from dovetail.api.generations.editing import Change, Document, Editor, Path, copied
+from dovetail.api.generations.editing import Change, Document, Editor, Path, copied, without_nulls
 from dovetail.api.schema import unknown_fields, validate, with_defaults
 
 _CLASS = ("karpenter.k8s.aws/v1", "EC2NodeClass")
@@ -136,6 +136,7 @@ def _one(index: int, document: Document, role: str) -> list[Upgraded]:
                 Trouble(path, f"no node has the label {workloads.PODS_LABEL} any more", remedy)
             )
         return [result]
+    document = without_nulls(document)
     try:
         editors = alpha_to_beta.editors(document) if _key(document) in _ALPHA else (Editor(document),)
     except alpha_to_beta.NotConvertible as error:
@@ -379,6 +380,8 @@ def downgrade(documents: Sequence[Document]) -> tuple[Upgraded, ...]:
 
 
 def _one_down(index: int, document: Document) -> list[Upgraded]:
+    if _key(document) in _ALPHA | v1_to_beta.KINDS:
+        document = without_nulls(document)
     if _key(document) in _ALPHA:
         try:
             editors = alpha_to_beta.editors(document)

@@ -330,10 +330,10 @@ def no_pool_fits(inventory: Inventory) -> Iterator[Remark]:
     for template in _own(inventory):
         if template.replicas is None and template.endless:
             continue  # daemons go to nodes that are there for others
-        wanted = pod_requirements(_pod(template))
+        wanted = _wanted(template)
         if not _selects(template.spec) or template.spec.node_name:
             continue
-        if any(_elsewhere(item) for item in wanted):
+        if wanted is None or any(_elsewhere(item) for item in wanted):
             continue
         if any(_can_buy(view, item) for view in views for item in wanted):
             continue
@@ -424,7 +424,9 @@ def taint_not_tolerated(inventory: Inventory) -> Iterator[Remark]:
     for template in _own(inventory):
         if template.replicas is None and template.endless:
             continue
-        wanted = pod_requirements(_pod(template))
+        wanted = _wanted(template)
+        if wanted is None:
+            continue
         asked = frozenset(shelf.DEVICES) & pod_requests(_pod(template)).keys()
         # Only pods that say which nodes they need: others may well go to nodes that are not here.
         if not asked and not _selects(template.spec):
@@ -557,6 +559,14 @@ def _nearly_selects(selector: LabelSelector, template: Template) -> bool:
 
 def _nearly(word: str, known: str) -> bool:
     return sorted(word) == sorted(known) or bool(nearest(word, [known], alike=_A_SLIP))
+
+
+def _wanted(template: Template) -> Sequence[Requirements] | None:
+    """What its pods ask of nodes; None for what cannot be read, which is reported where it is refused."""
+    try:
+        return pod_requirements(_pod(template))
+    except ValueError:
+        return None
 
 
 def _pod(template: Template) -> Pod:
