@@ -55,10 +55,7 @@ KEPT = _each(
 # The cost is within 3 % of what is proven necessary once a solve has so many units of work, and not with the
 # 300,000 that all others get here. A default deadline has 1,000,000.
 MORE_WORK = {
-    "basic-007": 1_000_000,
-    "basic-010": 1_000_000,
     "basic-large-001": 1_000_000,
-    "basic-large-003": 1_000_000,
     "mixed-009": 10_000_000,
     "mixed-012": 3_000_000,
     "mixed-019": 10_000_000,
@@ -66,7 +63,6 @@ MORE_WORK = {
     "mixed-025": 10_000_000,
     "mixed-036": 1_000_000,
     "mixed-037": 1_000_000,
-    "node-affinity-operators-001": 1_000_000,
     "node-affinity-required-004": 3_000_000,
     "nodepool-limits-009": 3_000_000,
     "packing-mixed-006": 1_000_000,

@@ -211,7 +211,7 @@ def test_no_pods_fill_more_of_a_capacity_than_is_usable(
     vectors, demand = np.array([item[:2] for item in items]), np.array([item[2] for item in items])
     capacity = np.array(nodes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dovetail.solve.colgen.pricing_instance._SUMS", most_sums)
+        patch.setattr("dovetail.solve.colgen.pricing_instance.WIDE", most_sums)
         found = usable(capacity, vectors, demand)
     every = np.array(list(itertools.product(*(range(number + 1) for number in demand.tolist()))))
     sums = every @ vectors

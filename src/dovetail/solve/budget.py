@@ -23,6 +23,7 @@ def never() -> bool:
 # What one step may take of what is left, of the work or the time, so that those after it have their share: a
 # step beside the way, one of two, and the one that matters most.
 LITTLE, HALF, MOST = 0.2, 0.5, 0.7
+SOME = 0.05  # of the pod classes, or of all bundles: to plan so many takes next to no time
 LEAST = 20_000  # units for pods that are left over and for following an answer, however little is left
 
 # How much is done in one unit of work.
@@ -47,7 +48,6 @@ _NODES = 1.2
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
-_SOME = 0.05  # of the pod classes: so many get their turn in any case
 
 
 class Deadline:
@@ -89,7 +89,7 @@ class Deadline:
         begun = self._now()
 
         def over(done: float) -> bool:
-            if done < _SOME:
+            if done < SOME:
                 return False
             now = self._now()
             rest = _NODES * (done * self._first + now - begun)

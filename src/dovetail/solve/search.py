@@ -28,9 +28,8 @@ from dovetail.solve.pack.choose import choose
 from dovetail.solve.pack.destroy_repair import MANY_NODES
 from dovetail.solve.pack.greedy import Packing
 from dovetail.solve.search_state import Answer, Case, SolveContext
-from dovetail.solve.tolerances import FEW, PASSES
+from dovetail.solve.tolerances import FEW, PASSES, TRIES
 
-_ROUNDS = 8  # further chances for pods that limits left over
 _PROOF = 0.4  # of the work left, kept for it where no rules tie pods together
 PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
 
@@ -70,7 +69,7 @@ class Search:
 
     def run(self) -> Answer:
         assignment, last_chance = self._first_assignment(), False
-        for _ in range(_ROUNDS):
+        for _ in range(TRIES):
             self.not_attempted += assignment.not_attempted
             for row, units in assignment.existing.items():
                 self.existing.setdefault(row, []).extend(units)

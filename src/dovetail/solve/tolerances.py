@@ -11,9 +11,14 @@ GOOD = 1 + GAP  # times a price that cannot be beaten: there is nothing to find 
 PAYS = 1e-4  # share of a node's price, or of a cost: what gains less is not worth a pattern, or a round
 OPTIMAL = 1 - PAYS  # share of the price in fractions: no pattern that is missing could save more
 
+MOSTLY = 0.8  # share from which on something counts as a whole
+ALIKE = 1.01  # times an amount, or a cost: as good as equal
+
+TRIES = 8  # times that something is tried anew, or in another way, though it brought nothing
 SEVERAL = 24  # alternatives that are told apart in one program; of more, the rest is taken together
 FEW = 64  # classes, items or pods: so few are looked at in every way, however little time there is
 MANY = 300  # items, or nodes: of more, steps that look at all of them are done once, or not at all
 LARGE = 80_000  # items times offerings: to look at so many again and again takes too long
 PASSES = 3  # times that something is done anew since what came of it changes what it was done for
-NARROW, WIDE = 2_000, 20_000  # partial patterns that a search follows: at first, and where it found nothing
+# Partial patterns, pairs or ways that a search follows: at first, and at most.
+NARROW, WIDE = 2_000, 20_000

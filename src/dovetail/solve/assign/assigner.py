@@ -236,10 +236,10 @@ def _pairs(waiting: list[_Waiting]) -> list[tuple[int, str]]:
     return [(pod_class.index, name) for pod_class, names in waiting for name in names]
 
 
-_CROWD = 60  # bits of a slot's cost that are below how crowded its domain is
-_UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
-_BEYOND = 1 << 49  # more than any domain seems to cost: added where more pods than are best would go
 _RANK = 50  # bits of a slot's cost that are below the order of preference
+_CROWD = _RANK + 10  # bits of a slot's cost that are below how crowded its domain is
+_UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
+_BEYOND = 1 << (_RANK - 1)  # more than any domain seems to cost: added where more pods than are best would go
 # Levels that obey the same topology rules, each with one of its demands on labels; the first is preferred.
 Stage = list[tuple[int, Requirements]]
 

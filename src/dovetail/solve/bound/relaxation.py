@@ -21,10 +21,8 @@ from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
-from dovetail.solve.pack.aggregation import RATIO, WIDER, on_grid
-from dovetail.solve.tolerances import MANY, ROUNDING
-
-_MOST_CELLS = 20_000  # of the relaxation: pods' pod classes times columns
+from dovetail.solve.pack.aggregation import WIDER, on_grid
+from dovetail.solve.tolerances import ALIKE, MANY, ROUNDING, WIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def _different(rows: Mask) -> list[int]:
 def _thin(feasible: Mask, capacity: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:
     """Columns for the relaxation: all that matter, or if too many the cheapest per pod of each pod class."""
     useful = best_rates(feasible, capacity, price)
-    allowed = max(16, _MOST_CELLS // max(1, len(feasible)))
+    allowed = max(16, WIDE // max(1, len(feasible)))
     if len(useful) <= allowed:
         return useful
     chosen: dict[int, None] = {}
@@ -167,7 +165,7 @@ def kinds_of(feasible: Mask, capacity: Amounts, vectors: Amounts, demand: Amount
     pod classes are, if there is such a column.
     """
     labels = _numbered(vectors, np.packbits(feasible, axis=1))
-    ratio = RATIO
+    ratio = ALIKE
     while labels.max(initial=0) >= MANY:
         labels = _numbered(on_grid(vectors, ratio), _rules(feasible, capacity, vectors))
         if ratio > 2:

@@ -30,8 +30,6 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
 from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, WIDE
 
-# Units of work between two questions of the solver: measured, 0.5 to 2 times that.
-_FEWEST, _PER_FACTOR = 400, 0.6
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
@@ -162,7 +160,7 @@ class TopologyBound:
     def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
         """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
         work, below = self._instance.work, price / NANO_DOLLARS * LESS
-        answer = minimum(rows.model(), work, check=_check(rows.size), share=share, below=below)
+        answer = minimum(rows.model(), work, share=share, below=below)
         bound, values = max(0, min(price, _in_nano(answer.bound))), answer.values
         if values is None:
             return Ruled(bound), None
@@ -213,8 +211,8 @@ class TopologyBound:
         others.
         """
         model, work = master.model(kept), self._instance.work
-        check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * LESS
-        answer = minimum(model, work, check=check, share=share, below=below)
+        below = price / NANO_DOLLARS * LESS
+        answer = minimum(model, work, share=share, below=below)
         bound = min(price, _in_nano(answer.bound))
         if answer.values is None:
             return Ruled(bound)
@@ -234,10 +232,6 @@ def _both(one: Ruled, other: Ruled) -> Ruled:
     answers = (*first.answers, *second.answers)
     bound, settled = max(one.bound, other.bound), one.settled or other.settled
     return replace(first, bound=bound, answers=answers, settled=settled)
-
-
-def _check(factors: int) -> int:
-    return max(_FEWEST, int(factors * _PER_FACTOR))
 
 
 def _in_nano(bound: float) -> int:

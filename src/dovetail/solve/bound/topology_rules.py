@@ -23,7 +23,7 @@ from dovetail.solve.colgen.pricing_instance import cliques
 from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import ANTI, SPREAD
-from dovetail.solve.tolerances import SEVERAL
+from dovetail.solve.tolerances import MANY, SEVERAL
 
 
 class Spreads:
@@ -392,9 +392,6 @@ def _domains(instance: Instance, rows: Rows, key: str) -> dict[str, list[int]]:
     }
 
 
-_MOST_STATES = 600  # ways to place some of the pods
-_MOST_WAYS = 120  # to place all of them
-
 _CoarseClasses = Mapping[tuple[str, ...], Sequence[int]]  # domains, one per spread -> sites
 
 
@@ -474,7 +471,7 @@ def _ways(instance: Instance, rows: Rows, party: _Party, cells: Sequence[tuple[s
     for _ in range(int(rows.topology_sites.demand[list(party.kinds)].sum())):
         more = (states[:, None, :] + step).reshape(-1, len(cells))
         instance.work.spend(more.size // FILLED)
-        if len(more) > _MOST_STATES * len(cells) or not instance.work.left:
+        if len(more) > MANY * len(cells) or not instance.work.left:
             return states[:0]
         fine = np.ones(len(more), dtype=np.bool_)
         for at, domain, most, from_zero in limits:
@@ -482,7 +479,7 @@ def _ways(instance: Instance, rows: Rows, party: _Party, cells: Sequence[tuple[s
             least = 0 if from_zero else counts.min(axis=1)
             fine &= counts[np.arange(len(more)), np.tile(domain, len(states))] - least <= most
         states = np.unique(more[fine], axis=0)
-    return states if len(states) <= _MOST_WAYS else states[:0]
+    return states if len(states) <= MANY else states[:0]
 
 
 def _choose(rows: Rows, kinds: Sequence[int], cells: Sequence[Sequence[int]], ways: Amounts) -> None:

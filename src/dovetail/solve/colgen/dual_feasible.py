@@ -11,9 +11,8 @@ import numpy as np
 
 from dovetail.base.memo import by_weight
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
-from dovetail.solve.tolerances import ROUNDING
+from dovetail.solve.tolerances import ROUNDING, TRIES
 
-_STEPS = 8  # functions that are tried per resource
 _ENTRY = 400  # bytes of an entry besides
 _REMEMBERED = (
     16 * 2**20
@@ -40,12 +39,12 @@ def _shares(asked_for: bytes, pod_class: tuple[int, int], offered: bytes) -> Flo
     asked = np.flatnonzero((capacity > 0) & vectors.any(axis=0))
     for resource in asked.tolist():
         need, size = vectors[:, resource], int(capacity[resource])
-        for k in range(1, _STEPS + 1):
+        for k in range(1, TRIES + 1):
             whole = need * (k + 1) // size
             exact = whole * size == need * (k + 1)
             found.append(np.where(exact, whole / (k + 1), whole / k))
         for least in np.unique(need[need > 0]).tolist():
-            if 0 < size // least <= _STEPS:
+            if 0 < size // least <= TRIES:
                 found.append(np.where(need >= least, 1.0 / (size // least), 0.0))
     if not found:
         return np.zeros((0, len(vectors)))

@@ -10,9 +10,8 @@ from dovetail.base.streams import stream
 from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask
-from dovetail.solve.tolerances import PAYS
+from dovetail.solve.tolerances import PAYS, WIDE
 
-_PAIRS = 20_000  # pairs that may be put in; more are sampled
 _HITS = 2  # pairs that are taken per row
 _MOST_UNITS = 300_000  # of work in one call; the rows that few pairs can pay for come first
 _SPARSE = 0.2  # of the pairs need a resource: so few are looked at alone
@@ -43,7 +42,7 @@ class Exchange:
         one, other = np.nonzero(np.triu(self._pricing.conflict))
         apart = begin[one] + other - one
         number = items * (items + 1) // 2 - len(apart)
-        most = _PAIRS - min(items, _PAIRS)
+        most = WIDE - min(items, WIDE)
         some = sorted(self._draw.sample(range(number), most)) if number > most else range(number)
         chosen = np.array(some, dtype=np.int64)
         # From a place among the pairs that can share a node to its number among all of them.

@@ -20,14 +20,11 @@ from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats
-from dovetail.solve.tolerances import LINEAR, MANY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
+from dovetail.solve.tolerances import LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
 
-_ROWS = 2_500  # ways to take items out that are tried in one round
 NEW = 200  # patterns that one round adds
 FEW_NEW = 20  # when a round adds fewer, patterns are looked for in another way
-_DIVE_ROWS = 500
-_DIVE_NEW = 50
-_NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
+_DIVE = 4  # times fewer of both in a dive
 ROUNDS = 40  # rounds in a row that may gain nothing
 
 
@@ -87,7 +84,7 @@ class Generator:
         part = self._work.part(MOST)
         while part.left and idle < ROUNDS:
             idle = idle + 1 if now.cost > before * OPTIMAL else 0
-            added = self._exchanged(now, self._pricing.demand, _ROWS, NEW)
+            added = self._exchanged(now, self._pricing.demand, NARROW, NEW)
             if idle or added < FEW_NEW:
                 added += self._filled(now)
             if added < FEW_NEW:
@@ -193,7 +190,7 @@ class Generator:
             for _ in range(rounds):
                 used = np.flatnonzero(now.nodes > LINEAR)
                 added = self._master.add(np.minimum(self._master.counts[used], rest))
-                added += self._exchanged(now, rest, _DIVE_ROWS, _DIVE_NEW)
+                added += self._exchanged(now, rest, NARROW // _DIVE, NEW // _DIVE)
                 if not added or not part.left:
                     break
                 now = self._solve()
@@ -204,7 +201,7 @@ class Generator:
         number = np.floor(now.nodes + LINEAR).astype(np.int64)
         order = np.argsort(-now.nodes, kind="stable")
         if not number.any():
-            number[now.nodes > _NEARLY_ONE] = 1
+            number[now.nodes > MOSTLY] = 1
             number[order[:1]] = 1
         return [(index, int(number[index])) for index in order.tolist() if number[index]]
 

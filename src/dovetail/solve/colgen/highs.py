@@ -37,7 +37,7 @@ def _quiet(solver: S, options: Mapping[str, bool | float | str]) -> S:
 
 
 # Units of work between two questions of the solver whether it shall go on: measured, 0.5 to 2 times that.
-_QUESTION, _PER_ENTRY = 400, 0.8  # at least, and per factor
+_QUESTION, _PER_ENTRY = 400, 0.6  # at least, and per factor
 MOST_CELLS = 3_000  # items times offerings, or sites, of a program in whole numbers that comes to an end
 # Seconds in which it may look at no clock: per entry, and per value of a column (of 1,024 at most), since it
 # notes what each would cost. Of programs that were to end in between it took up to about 0.1 s more,
@@ -60,17 +60,16 @@ def minimum(
     model: highspy.HighsLp,
     work: SolveBudget,
     *,
-    check: int | None = None,
     share: float = LITTLE,
     below: float = float("inf"),
 ) -> Answer:
     """The minimum of an integer program; what is known of it once the work is used up.
 
     Only solutions that cost less than `below` are looked for, which takes much less where there are none.
-    `check` units of work are charged every time the solver asks whether it shall go on, up to a `share` of
-    the work that is left; if not given, by the size of the program.
+    Work is charged by the size of the program every time the solver asks whether it shall go on, up to a
+    `share` of the work that is left.
     """
-    check = max(_QUESTION, int(_PER_ENTRY * len(model.a_matrix_.value_))) if check is None else check
+    check = max(_QUESTION, int(_PER_ENTRY * len(model.a_matrix_.value_)))
     seconds = work.seconds - _deaf(model)
     if seconds <= 0:
         return Answer(-float("inf"), None)

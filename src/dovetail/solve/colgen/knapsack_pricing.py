@@ -17,8 +17,8 @@ import numpy as np
 from dovetail.solve.budget import CELLS, LABELS, STEP, SWEEP, SolveBudget
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats
-from dovetail.solve.tolerances import MANY, ROUNDING, SEVERAL
+from dovetail.solve.instance.arrays import TABLE, Amounts, Floats
+from dovetail.solve.tolerances import MANY, NARROW, ROUNDING, SEVERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,6 @@ class Knapsacks:
         return patterns[best].astype(np.int64), missed
 
 
-_GRID = 2_000  # steps of a resource, at most
-_MOST_CELLS = 1_500_000  # of one table
 # Times the prices that a linear program gives to the others; per resource on the grid, the dearest first.
 _FACTORS = ((1.0, 0.9, 1.1, 1.2), (1.0, 1.1))
 
@@ -240,7 +238,7 @@ class Completions:
     def _table(self, few: int, fine: int, prices: Floats) -> _Table:
         size = len(self._needs)
         units = int(self._capacity[few]) if few >= 0 else 0
-        grid = max(1, min(_GRID, _MOST_CELLS // ((size + 1) * (units + 1))))
+        grid = max(1, min(NARROW, TABLE // ((size + 1) * (units + 1))))
         step = max(1, -(-int(self._capacity[fine]) // grid))
         width = int(self._capacity[fine]) // step
         gain = (self._dual_values - self._needs @ prices).tolist()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
+from dovetail.solve.tolerances import MOSTLY
 
-_ENOUGH = 0.8  # share of nodes, or of items, that is worked on as a whole
 _SMALL = 1_500  # nodes times items; of fewer, leaving some out takes longer than it saves
 
 
@@ -112,7 +112,7 @@ class _Filling:
 
     def _narrowed(self, active: Mask) -> Mask:
         """Leave out what is closed, if that is enough to pay; the nodes that stay and are open."""
-        if np.count_nonzero(active) < _ENOUGH * len(active):
+        if np.count_nonzero(active) < MOSTLY * len(active):
             self._large = self._large[active[self._first : self._last]]
             self._first, self._last = (
                 int(np.count_nonzero(active[:end])) for end in (self._first, self._last)
@@ -121,7 +121,7 @@ class _Filling:
             self._scale, self._open = self._scale[active], self._open[active]
             active = active[active]
         some: Mask = np.logical_or.reduce(self._open, axis=0)
-        if np.count_nonzero(some) < _ENOUGH * len(some):
+        if np.count_nonzero(some) < MOSTLY * len(some):
             self._items, self._needs = self._items[some], self._needs[some]
             self._weight, self._root = self._weight[some], self._root[some]
             self._asked = np.ascontiguousarray(self._needs.T)

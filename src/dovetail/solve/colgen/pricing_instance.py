@@ -7,9 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, share
-from dovetail.solve.tolerances import SEVERAL
-
-_SUMS = 20_000  # of requests, with those that repeat: a millisecond each resource
+from dovetail.solve.tolerances import SEVERAL, WIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ def _sums(sizes: Amounts, demand: Amounts, top: int) -> Amounts | None:
     found = np.zeros(1, dtype=np.int64)
     for size in np.unique(sizes[(sizes > 0) & (demand > 0)]).tolist():
         copies = min(int(demand[sizes == size].sum()), top // size)
-        if len(found) * (copies + 1) > _SUMS:
+        if len(found) * (copies + 1) > WIDE:
             return None
         found = np.unique(found[:, None] + size * np.arange(copies + 1))
         found = found[found <= top]

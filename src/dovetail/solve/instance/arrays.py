@@ -15,6 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 ENDLESS = 1 << 62  # more than any amount, price or work
 UNLIMITED = 1 << 40  # more pods or nodes than there can be; sums and products with prices stay within 64 bits
+TABLE = 2_000_000  # cells of the largest table that is filled as a whole: 16 MB
 BLOCK = 256  # rows that are compared with many others at once: what a comparison takes of memory ends
 
 

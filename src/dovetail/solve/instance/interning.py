@@ -13,7 +13,7 @@ from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
 from dovetail.model.volumes import VolumeIndex, csi_volumes, volume_alternatives
-from dovetail.solve.instance.arrays import Axis
+from dovetail.solve.instance.arrays import ENDLESS, Axis
 from dovetail.solve.instance.pod_classes import Level, PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM, levels, rules_of
 from dovetail.solve.instance.topology import Topology
@@ -121,7 +121,7 @@ def _label_keys(pod: Pod) -> tuple[str, ...]:
     return tuple(sorted(set(keys)))
 
 
-_LARGE = 1 << 63  # the encoding knows no larger integers
+_LARGE = 2 * ENDLESS  # the encoding knows no larger integers
 
 
 def _nanos(value: object) -> object:

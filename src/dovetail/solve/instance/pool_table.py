@@ -18,6 +18,7 @@ from dovetail.model.requirement import Requirement, Requirements, pod_requiremen
 from dovetail.model.resources import LARGEST, pod_requests
 from dovetail.solve.instance.arrays import Amounts, Axis, Floats, Mask
 from dovetail.solve.instance.matching import untolerated
+from dovetail.solve.tolerances import SEVERAL
 
 # What a node of ours will carry once it is up; demanded by some pods, never written on a claim.
 STAMPED = (
@@ -98,7 +99,6 @@ def _fixed(values: Sequence[Any], kind: Any) -> Any:
 # The last table of a pool's requirements: types that were replaced are kept alive by it no longer. It has
 # some 100 bytes a column, 0.5 MiB where a region's types are all let in.
 _LATEST: dict[tuple[Requirements, tuple[str, ...]], _Sold] = {}
-_MOST = 32  # of those that were asked for last
 
 
 def _shared(kinds: tuple[InstanceType, ...], base: Requirements, names: tuple[str, ...]) -> _Sold:
@@ -107,7 +107,7 @@ def _shared(kinds: tuple[InstanceType, ...], base: Requirements, names: tuple[st
     if found is None or found.given is not kinds:
         found = _Sold(kinds, base, names, {})
     _LATEST[base, names] = found
-    if len(_LATEST) > _MOST:
+    if len(_LATEST) > SEVERAL:
         del _LATEST[next(iter(_LATEST))]
     return found
 

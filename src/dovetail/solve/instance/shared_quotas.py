@@ -14,10 +14,10 @@ from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Topology
+from dovetail.solve.tolerances import ALIKE
 
 # With so many times what the pods seem to need, a shared quota is as good as endless.
 _PLENTY = 2
-_ABOUT = 1.02  # times the least price
 
 Asked = tuple[Sequence[PodClass], Topology]
 
@@ -114,9 +114,9 @@ def _needs(tables: Sequence[PoolTable], asked: Asked, draws: Amounts) -> Amounts
     price = np.concatenate([table.price for table in tables])
     nodes = total / np.maximum(capacity, 1)
     cost = np.maximum(price, 1)[:, None] * nodes
-    result = draws[price <= price.min() * _ABOUT].mean(axis=0) * alone
+    result = draws[price <= price.min() * ALIKE].mean(axis=0) * alone
     for resource in range(cost.shape[1]):
-        near = cost[:, resource] <= cost[:, resource].min() * _ABOUT
+        near = cost[:, resource] <= cost[:, resource].min() * ALIKE
         result += (nodes[near, resource][:, None] * draws[near]).mean(axis=0)
     needs: Amounts = np.ceil(result).astype(np.int64)
     return needs

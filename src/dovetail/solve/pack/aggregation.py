@@ -20,11 +20,13 @@ from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, share
 from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.matching import port_clashes
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
-from dovetail.solve.tolerances import MANY
+from dovetail.solve.tolerances import ALIKE, MANY
 
 _CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods that need nodes of their own
 _SLACK = 2.0  # times the fair price of a node: as dear it may be
-_PULL = 10  # times the credit: what such pods gain when it is decided who goes first
+_PULL = (
+    1 / _CREDIT
+)  # times the credit, so a whole node's price: what such pods gain when it is decided who goes first
 _Counts = tuple[tuple[int, int], ...]
 
 _T = TypeVar("_T", bound=Hashable)
@@ -210,7 +212,6 @@ def _rows(
     return takes[:, kept], has[kept]
 
 
-RATIO = 1.01  # ratio of amounts within a cell, at first
 WIDER = 1.5  # power by which that ratio grows while there are too many cells
 _NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of capacity,
 _FAR_APART = 720  # so that it is done only where there are more lots than this
@@ -266,7 +267,7 @@ def _cells(vectors: Amounts, kind: Amounts) -> Amounts:
     """The cell of each lot (L,): of one kind, and in every resource within one step of a geometric grid."""
     if len(kind) <= MANY:
         return np.arange(len(kind))
-    ratio = RATIO
+    ratio = ALIKE
     most = max(MANY, 2 * len(np.unique(np.column_stack([kind, vectors > 0]), axis=0)))
     while True:
         numbers = _numbers(np.column_stack([kind, on_grid(vectors, ratio)]))

@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 
 from dovetail.base.streams import stream
-from dovetail.solve.budget import LITTLE
+from dovetail.solve.budget import LITTLE, SOME
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.pricing_instance import PricingInstance
@@ -19,11 +19,10 @@ from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
-from dovetail.solve.tolerances import FEW, GOOD, OPTIMAL
+from dovetail.solve.tolerances import FEW, GOOD, OPTIMAL, TRIES
 
 _SIZES = (2, 3, 3, 4, 4, 5)  # nodes in a group, as likely as they stand here
 _GROUP = 60_000  # units of work for a group
-_PATIENCE = 8  # groups per node that may gain nothing, one after the other
 _ANY = 0.02  # of a mean node's price: so wasteful every node counts at least
 
 
@@ -40,7 +39,7 @@ def regrouped(packer: Packer, packing: Packing, start: Limits, dual_values: Floa
     regrouping = _Regrouping(packer, start, dual_values)
     draw, part = stream(0, "solve", "regroup"), work.part(LITTLE)
     idle = 0
-    while part.left and packing.price > bound * GOOD and idle < _PATIENCE * len(packing.candidates):
+    while part.left and packing.price > bound * GOOD and idle < TRIES * len(packing.candidates):
         with work.sparing(1 - min(1.0, _GROUP / max(1, work.rest)), of_time=0.0):
             better = regrouping.tried(packing, draw)
         idle = 0 if better else idle + 1
@@ -94,9 +93,9 @@ class _Regrouping:
         return loads_of([made.counts for made in candidates], len(self._packer.items))
 
 
-MANY_NODES = 100  # of so many, whole ones cost about what parts of nodes do
-_PODS = 150  # bundles; with fewer the search for a proof goes through all patterns
-_LITTLE = 0.05  # of all bundles: packing them takes next to no time
+# Of so many nodes, whole ones cost about what parts of nodes do; of no more bundles, the search for a proof
+# goes through all patterns.
+MANY_NODES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     )
     least = max(market.capacities, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
-    again = int(packer.demand.sum()) > _PODS or any(
+    again = int(packer.demand.sum()) > MANY_NODES or any(
         pod_class.involved for pod_class in packer.instance.pod_classes
     )
     if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * GOOD:
@@ -174,7 +173,7 @@ class Assembler:
         packer = self._packer
         packing, limits = self._made(bought)
         rest = packing.left
-        much = rest.sum() > _LITTLE * self._demand.sum()
+        much = rest.sum() > SOME * self._demand.sum()
         if rest.any() and not (much and packer.instance.work.time_over):
             others = packer.pack(dual_values, packer.columns.price.astype(np.float64), limits, rest)
             return Packing([*packing.candidates, *others.candidates], others.left)

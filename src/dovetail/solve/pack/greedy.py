@@ -25,7 +25,7 @@ from dovetail.solve.pack.aggregation import (
     SubstitutableClasses,
 )
 from dovetail.solve.pack.node_candidate import NodeCandidate, make_candidate
-from dovetail.solve.tolerances import LARGE, MANY, PASSES, SEVERAL
+from dovetail.solve.tolerances import ALIKE, FEW, LARGE, MANY, PASSES, SEVERAL
 
 
 def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> list[NodeCandidate]:
@@ -329,9 +329,7 @@ class Stock:
 
 
 _STALE = 1.05  # a pattern so much dearer than the best of all columns makes all be filled again
-_AS_GOOD = 1.01  # times the best cost per worth: such fillings are taken in the same step
 # Where items can stand in for others many patterns are as good, and a step takes them all.
-_FEW_TWINS = 60
 _AS_GOOD_TWINS = 1.08
 _LOSS = 0.03  # of a node's price, that a pattern with others in it may be worth less
 
@@ -534,9 +532,9 @@ class Packer(Stock):
         candidates: list[NodeCandidate],
     ) -> bool:
         """Buy the best options and those as good as long as there is demand; False if nothing can be."""
-        bought, few = False, int(left.sum()) < (_FEW_TWINS if self._substitutes else MANY)
+        bought, few = False, int(left.sum()) < (FEW if self._substitutes else MANY)
         total = self.cells.total(left).tolist()
-        as_good = _AS_GOOD_TWINS if self._substitutes else _AS_GOOD
+        as_good = _AS_GOOD_TWINS if self._substitutes else ALIKE
         for option in options:
             if bought and (few or limits.any or option.rate > options[0].rate * as_good):
                 break

@@ -9,20 +9,18 @@ import numpy as np
 
 from dovetail.base.streams import stream
 from dovetail.solve.budget import ENTRY
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
-from dovetail.solve.tolerances import FEW, GOOD, LARGE, MANY
-
-_MOST = 4_000_000  # steps times items; with more there are too many to look at all
+from dovetail.solve.tolerances import FEW, GOOD, LARGE, MANY, TRIES
 
 
 def settled(packer: Packer, packing: Packing, start: Limits) -> Packing:
     """The packing, or a cheaper one that no such step makes cheaper still. `start` is not changed."""
     steps = len(packing.candidates) * sum(1 + len(made.counts) for made in packing.candidates)
     work = packer.instance.work
-    if len(packing.candidates) < 2 or steps * len(packer.items) > _MOST or not work.left:
+    if len(packing.candidates) < 2 or steps * len(packer.items) > TABLE or not work.left:
         return packing
     return _Steps(packer, packing, start).run()
 
@@ -142,9 +140,6 @@ class _Steps:
         return gain, chosen
 
 
-_FEW_GROUPS = 8
-
-
 def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
     """The packing, or one of fewer nodes that costs no more. `start` is not changed.
 
@@ -170,10 +165,10 @@ class _Groups:
         ordered = sorted(groups.values(), key=lambda group: (bool(group[0].reservation), -len(group)))
         self._time_over = packer.instance.work.time_over
         many = 0 if self._time_over else min(FEW, LARGE // max(1, len(packer.sold)))
-        most = max(_FEW_GROUPS, many)
+        most = max(TRIES, many)
         chosen = [group for group in ordered[:most] if not group[0].reservation]
         self._others = [made for group in ordered[len(chosen) :] for made in group]
-        size = len(chosen) + (_FEW_GROUPS if self._time_over else FEW)
+        size = len(chosen) + (TRIES if self._time_over else FEW)
         self._made = [group[0] for group in chosen]
         self._number = np.zeros(size, dtype=np.int64)
         self._number[: len(chosen)] = [len(group) for group in chosen]
@@ -270,9 +265,7 @@ def _allowed(packer: Packer, candidates: list[NodeCandidate], start: Limits) -> 
     return bought
 
 
-_ROUNDS = 12  # groups of nodes that are packed anew
 _GROUP = 6  # nodes in a group, at most
-_TIRED = 1_500_000  # units of work after which groups are no longer packed anew
 
 
 class Improver:
@@ -289,9 +282,9 @@ class Improver:
         draw = stream(0, "solve", "improve")
         best = self._merged(self._emptied(packing), draw)
         price = self._packer.columns.price.astype(np.float64)
-        for _ in range(_ROUNDS):
+        for _ in range(TRIES):
             work = self._packer.instance.work
-            if len(best.candidates) < 2 or best.price <= bound * GOOD or work.used > _TIRED or not work.left:
+            if len(best.candidates) < 2 or best.price <= bound * GOOD or not work.left:
                 break
             size = min(len(best.candidates), draw.randint(2, _GROUP))
             chosen = set(draw.sample(range(len(best.candidates)), size))
