@@ -163,6 +163,17 @@ def test_few_types_on_demand_for_want_of_spot() -> None:
     )
 
 
+def test_what_the_record_of_costs_lacks_is_said() -> None:
+    log = Lines()
+    log.log.record("costs.failed", error="disk full")
+    log.log.record("costs.use_unknown", error="the server could not find the requested resource")
+    failed, unknown = log.lines()
+    assert (failed["level"], failed["error"]) == ("ERROR", "disk full")
+    assert (unknown["level"], unknown["logger"]) == ("INFO", "costs")
+    assert unknown["message"] == "what pods use is not known, their requests count"
+    assert "could not find" in unknown["reason"]
+
+
 def test_large_user_data() -> None:
     log = Lines()
     log.log.record("class.largeUserData", nodeClass="default", bytes=15_000, most=16_384)

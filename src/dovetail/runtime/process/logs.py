@@ -94,6 +94,15 @@ _LINES: dict[str, Line] = {
             "hourly-cost": _dollars(one["hourly"]),
         },
     ),
+    "costs.failed": Line(
+        "error", "costs", "could not write the record of costs", lambda one: {"error": one["error"]}
+    ),
+    "costs.use_unknown": Line(
+        "info",
+        "costs",
+        "what pods use is not known, their requests count",
+        lambda one: {"reason": one["error"]},
+    ),
     "pods.awaited": Line(
         "info",
         "provisioner",
