@@ -8,29 +8,31 @@ from typing import Any
 import pytest
 from test_consolidation_candidates import ROOM, big, candidate, existing, kind
 
-from dovetail.api.core import PodResourceClaim
+from dovetail.api.codec import decode
+from dovetail.api.core import Pod, PodResourceClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.consolidation import search as searching
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
+from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import search
 from dovetail.disrupt.consolidation.spot import OnDemand, none_can_go
 from dovetail.model import labels
 from dovetail.model.offering import Offering
-from dovetail.model.problem import Budget, Pool, Problem
+from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import SolveBudget
 
 DOLLAR = 1_000_000_000
 LARGE = {**ROOM, "pods": 100}
 NOWHERE = Requirements.of((Requirement.new(labels.ZONE, "In", ("elsewhere",)),))
+HERE = Requirements.of((Requirement.new(labels.ZONE, "In", ("a",)),))
 ANYWHERE = Requirements.of(())
 
 
 def offering(price: int, capacity: str, *, available: bool = True) -> Offering:
-    wanted = Requirements.of((Requirement.new(labels.ZONE, "In", ("a",)),))
-    return Offering("a", capacity, price, wanted, available)
+    return Offering("a", capacity, price, HERE, available)
 
 
 def pool(*offerings: Offering, wanted: Requirements = ANYWHERE, **more: Any) -> Pool:
@@ -80,10 +82,59 @@ def test_none_can_go_only_where_neither_capacity_nor_a_cheaper_node_is_there(
     assert none_can_go(asked, asked.candidates, OnDemand()) is stay
 
 
+@pytest.mark.parametrize(("price", "stay"), [(DOLLAR + 99, True), (DOLLAR + 100, False)])
+def test_what_follows_must_save_what_is_needed_and_no_more(price: int, stay: bool) -> None:
+    leaving = replace(node("a", "2", price), minimum=Minimum(share=0.0, least=100))
+    asked = question(leaving)
+    assert none_can_go(asked, asked.candidates, OnDemand()) is stay
+
+
+def roomy(*names: str, **more: Any) -> tuple[ExistingNode, ...]:
+    return tuple(replace(existing(name), allocatable=LARGE, **more) for name in names)
+
+
+def beside(leaving: Candidate, *nodes: ExistingNode) -> bool:
+    """Whether the node stays, with these as all that there are."""
+    asked = question(leaving)
+    asked = replace(asked, problem=replace(asked.problem, nodes=nodes))
+    return none_can_go(asked, asked.candidates, OnDemand())
+
+
 def test_a_pods_own_node_is_no_other_place() -> None:
-    asked = question(node("a", "2"))
-    roomy = replace(asked, problem=replace(asked.problem, nodes=(replace(existing("a"), allocatable=LARGE),)))
-    assert none_can_go(roomy, roomy.candidates, OnDemand())
+    assert beside(node("a", "2"), *roomy("a"))
+    assert not beside(node("a", "2"), *roomy("a", "c"))
+
+
+def test_a_node_that_is_not_up_yet_is_no_other_place() -> None:
+    assert not beside(node("a", "2"), *roomy("c", initialized=True))
+    assert beside(node("a", "2"), *roomy("c", initialized=False))
+
+
+def test_one_pod_without_another_place_holds_its_node_back() -> None:
+    two = replace(node("a", "1"), pods=(big("small", "1"), big("large", "5")))
+    assert beside(two, *roomy("c"))
+
+
+def asking(name: str, amount: str) -> Candidate:
+    """A node with a pod that asks for 2 CPU and so much of something else."""
+    spec = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", name: amount}}}]
+    }
+    meta = {"name": "a-pod", "namespace": "default", "uid": "a-pod"}
+    return replace(node("a", "2"), pods=(decode({"metadata": meta, "spec": spec}, Pod),))
+
+
+def test_a_device_that_a_node_does_not_report_is_not_there() -> None:
+    has = replace(roomy("c")[0], allocatable={**LARGE, "example.com/device": 1})
+    assert beside(asking("example.com/device", "1"), *roomy("c"))
+    assert not beside(asking("example.com/device", "1"), has)
+
+
+def test_a_pod_that_asks_for_none_of_something_fits_where_it_is_overcommitted() -> None:
+    over = asking("memory", "1Gi").pods[0]
+    full = replace(roomy("c")[0], allocatable={**LARGE, "memory": 0}, pods=(over,))
+    assert not beside(asking("memory", "0"), full)
+    assert beside(asking("memory", "1"), full)
 
 
 def test_of_pods_that_are_in_no_plan_the_search_has_something_else_to_say() -> None:
@@ -100,14 +151,25 @@ def test_of_pods_that_are_in_no_plan_the_search_has_something_else_to_say() -> N
 
 def test_prices_are_looked_at_anew_when_types_or_rules_change() -> None:
     market = OnDemand()
+    foreign = replace(USUAL.instance_types[0], requirements=NOWHERE)
     for sold, least in (
         (USUAL, DOLLAR),
         (pool(offering(3, "on-demand")), 3),
         (replace(USUAL, requirements=NOWHERE), 2**63 - 1),
         (replace(USUAL, volumes=5), DOLLAR + 5),
         (USUAL, DOLLAR),
+        (pool(offering(7, "on-demand"), offering(3, "on-demand")), 3),
+        (replace(USUAL, instance_types=(foreign,), requirements=HERE), 2**63 - 1),
     ):
         assert market.least(Problem((), (sold,))) == least
+
+
+def test_the_cheapest_pool_counts() -> None:
+    pools = tuple(
+        replace(pool(offering(price, "on-demand")), name=name)
+        for name, price in (("p", 7), ("q", 3), ("r", 5))
+    )
+    assert OnDemand().least(Problem((), pools)) == 3
 
 
 def ended(asked: Question) -> Finding:
