@@ -53,6 +53,8 @@ EQUIVALENT: dict[str, str] = {
     _NODE + "drain:_group:more:0": "the order of the four groups stays",
     _NODE + "drain:_forced:more:0": "without a deadline nothing is forced",
     _NODE + "drain:_forced:never:0": "without a deadline nothing is forced",
+    _NODE + "terminate:volumes_of:text:0": "no claim has such a name",
+    _NODE + "terminate:volumes_of:always:2": "no claim is without a name",
     _NODE + "terminate:NodeTermination._notice:always:0": "what is no pod is passed over behind it",
     _NODE + "terminate:NodeTermination.reconcile:part:3": "to delete it again has no effect",
     _NODE + "terminate:NodeTermination.reconcile:part:4": "only nodes without claims are guarded",

@@ -17,7 +17,7 @@ from dovetail.base.errors import InstanceNotFound, NotFound
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import BrakeOptions, Brakes
 from dovetail.controllers.context import Context
-from dovetail.controllers.node.terminate import NodeTermination
+from dovetail.controllers.node.terminate import NodeTermination, volumes_of
 from dovetail.controllers.nodeclaim.status import status_of
 from dovetail.controllers.panics import Panics
 from dovetail.kube.memory import MemoryServer
@@ -490,6 +490,28 @@ def test_volumes_of_pods_that_stay_are_not_waited_for() -> None:
         await stage.step()
         await stage.clock.sleep(5 * SECOND)
         assert await stage.step() is None
+
+    staged(script)
+
+
+def test_pods_hold_the_volumes_of_their_claims_that_are_bound() -> None:
+    async def script(stage: Stage) -> None:
+        for name in ("data", "db-scratch", "db-cache"):  # the last one is not what its pod's directory is
+            stage.claimed(name)
+        meta = {"name": "unbound", "namespace": "default"}
+        stage.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {}})
+        template = {"spec": {"accessModes": ["ReadWriteOnce"]}}
+        sources = {
+            "cache": {"emptyDir": {}},
+            "own": {"persistentVolumeClaim": {"claimName": "data"}},
+            "scratch": {"ephemeral": {"volumeClaimTemplate": template}},
+            "wait": {"persistentVolumeClaim": {"claimName": "unbound"}},
+            "lost": {"persistentVolumeClaim": {"claimName": "gone"}},
+        }
+        stage.pod("db", volumes=[{"name": name, **source} for name, source in sources.items()])
+        stage.see()
+        held = volumes_of(stage.state.all(Pod), stage.state)
+        assert held == {"volume-of-data", "volume-of-db-scratch"}
 
     staged(script)
 
