@@ -328,6 +328,9 @@ class Stock:
         return candidates
 
 
+# Bundles left, so that one node is bought at a time: with 300, the first plan of 1,500 pods on a region's
+# ordinary types costs 3.7 % more.
+_FEW = 400
 _STALE = 1.05  # a pattern so much dearer than the best of all columns makes all be filled again
 # Where items can stand in for others many patterns are as good, and a step takes them all.
 _AS_GOOD_TWINS = 1.08
@@ -381,7 +384,7 @@ class Packer(Stock):
 
     def _helpful_twins(self) -> SubstitutableClasses | None:
         """None where too few nodes are bought to save any steps, or where patterns are not of items."""
-        if int(self.demand.sum()) < MANY or self.visitors or not self.cells.trivial:
+        if int(self.demand.sum()) < _FEW or self.visitors or not self.cells.trivial:
             return None
         substitutes = SubstitutableClasses(
             self.vectors, self.item_classes.kind, self.feasible, self.item_classes.conflict
@@ -532,7 +535,7 @@ class Packer(Stock):
         candidates: list[NodeCandidate],
     ) -> bool:
         """Buy the best options and those as good as long as there is demand; False if nothing can be."""
-        bought, few = False, int(left.sum()) < (FEW if self._substitutes else MANY)
+        bought, few = False, int(left.sum()) < (FEW if self._substitutes else _FEW)
         total = self.cells.total(left).tolist()
         as_good = _AS_GOOD_TWINS if self._substitutes else ALIKE
         for option in options:
