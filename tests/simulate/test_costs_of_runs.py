@@ -373,6 +373,26 @@ def test_documented_idle(played: tuple[Result, Path]) -> None:
         assert shared["default"]["totalCost"] > bare["default"]["totalCost"]
 
 
+_IDLE_WORDS = (
+    *(("offset", "1"), ("limit", "1"), ("sortBy", "cpuCost"), ("format", "csv"), ("resolution", "10m")),
+    *(("sharelb", "true"), ("shareTenancyCosts", "true"), ("external", "true"), ("reconcile", "false")),
+)
+
+
+@pytest.mark.parametrize(("name", "value"), _IDLE_WORDS)
+def test_documented_words_without_effect(played: tuple[Result, Path], name: str, value: str) -> None:
+    past = StoreFile(played[1])
+    assert _groups(past, aggregate="pod", **{name: value}) == _groups(past, aggregate="pod")
+
+
+def test_assets_are_one_answer_and_other_bills_none(played: tuple[Result, Path]) -> None:
+    past = StoreFile(played[1])
+    whole = _ask("/assets", past, window="2h")
+    assert _ask("/assets", past, window="2h", aggregate="type", accumulate="false", step="1h") == whole
+    for path in ("/cloudCost", "/customCost", "/model/cloudCost"):
+        assert answer(path, {"window": "2h"}, past, past.span[1]) is None  # 404
+
+
 @pytest.mark.parametrize(
     ("older", "text"),
     [
