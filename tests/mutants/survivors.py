@@ -122,7 +122,7 @@ EQUIVALENT: dict[str, str] = {
     _MOVES + "candidates:_candidate:always:1": "a node without a pool is passed over before",
     _CHOICE + "_compatible:part:0": "a type's name is one of its requirements, compared after it",
     _CHOICE + "_compatible:always:1": "the verdict about equal requirements is the same each time",
-    _AWS + "instance.request:_target:always:1": "what is not reserved has no kind of reservation",
+    _AWS + "instance.request:_target:always:3": "what is not reserved has no kind of reservation",
     _AWS + "instancetype.discovered:SeenMemory.applied:always:0": "of what was never seen nothing is known",
     _DATA + "bootstrap:-:element:2": "it is a domain of kubernetes.io, which is named as well",
     _DATA + "bootstrap:-:text:2": "it is a domain of kubernetes.io, which is named as well",
