@@ -138,7 +138,7 @@ BUGS = (
     Bug(
         "deletions-not-repeated",
         "dovetail.controllers.disruption.execute",
-        "        except ApiError:\n            self._running.append(running)\n            raise",
+        "        except ApiError:\n            self._run(running)\n            raise",
         "        except ApiError:\n            raise",
     ),
     Bug(
