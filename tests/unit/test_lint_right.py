@@ -236,7 +236,7 @@ MISTAKES = {
 
 
 def test_nothing_is_said_of_what_real_servers_took(tmp_path: Path) -> None:
-    """Recorded objects, which nobody wrote for these rules; those of v1beta1 are of an older generation."""
+    """Recorded objects, which were not made for these rules; those of v1beta1 are of an older generation."""
     taken = [case for case in admissions() if case["expected"]["accepted"] and "old" not in case]
     beta = [(case, case["expected"]["v1.0.14"]) for case in generations("admission_v1beta1")]
     older = [

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from dovetail.base.errors import CloudError
-from dovetail.cloud.aws.fake.market import by_price_and_depth, spot_depth, spot_swing
-from dovetail.cloud.choice import Candidate, Choice, Request, choose
+from dovetail.cloud.aws.fake.market import spot_depth, spot_swing
+from dovetail.cloud.choice import Choice, Pool, Request, by_price_and_depth, choose
 from dovetail.model.labels import SPOT
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
@@ -66,14 +66,17 @@ class _Launches:
         return self._likely(choice), worst
 
     def _likely(self, choice: Choice) -> int:
-        found = {candidate.pool: candidate for candidate in choice.candidates()}
+        found = choice.candidates()
         if choice.capacity_type != SPOT:
-            return min(candidate.offering.price for candidate in found.values())
-        return round(sum(self._paid(seed, found.values()) for seed in _MARKETS) / len(_MARKETS))
+            return min(candidate.offering.price for candidate in found)
+        sold = [
+            (one.pool, one.offering.price, max(1, one.instance_type.capacity.get(CPU, 0) // 1000))
+            for one in found
+        ]
+        return round(sum(self._paid(seed, sold) for seed in _MARKETS) / len(_MARKETS))
 
-    def _paid(self, seed: int, found: Iterable[Candidate]) -> float:
-        """Nano-dollars per hour in one market."""
-        prices = {one.pool: one.offering.price * self._swing(seed, one.pool, 0) for one in found}
-        vcpus = {one.pool: max(1, one.instance_type.capacity.get(CPU, 0) // 1000) for one in found}
-        depths = {pool: self._depth(seed, pool, count, 0) for pool, count in vcpus.items()}
-        return prices[min(prices, key=by_price_and_depth(prices, depths))]
+    def _paid(self, seed: int, sold: Iterable[tuple[Pool, int, int]]) -> float:
+        """Nano-dollars per hour in one market, of pools with their middle prices and vCPUs."""
+        prices = {pool: price * self._swing(seed, pool, 0) for pool, price, _ in sold}
+        order = by_price_and_depth({pool: self._depth(seed, pool, vcpus, 0) for pool, _, vcpus in sold})
+        return prices[min(prices, key=lambda pool: order(pool, prices[pool]))]

@@ -158,7 +158,11 @@ def _worst(plan: Plan, more: Sequence[Copies]) -> int:
 
 def _likely(plan: Plan, more: Sequence[Copies]) -> int:
     """Nano-dollars per hour that fleets are likely to pay for what each launch hands over."""
-    return sum(times * (claim.likely or claim.price) for claim, times in _bought(plan.claims, more))
+    return sum(times * _likely_price(claim) for claim, times in _bought(plan.claims, more))
+
+
+def _likely_price(claim: PlannedClaim) -> int:
+    return claim.price if claim.likely is None else claim.likely
 
 
 def _bought(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> Iterator[tuple[PlannedClaim, int]]:
@@ -189,7 +193,7 @@ def _claim(claim: PlannedClaim) -> dict[str, Any]:
         "instancePrice": _dollars(claim.instance_price),
         "volumes": _dollars(claim.volumes),
         "surcharge": _dollars(claim.surcharge),
-        "likelyPrice": _dollars(claim.price if claim.likely is None else claim.likely),
+        "likelyPrice": _dollars(_likely_price(claim)),
         "worstPrice": _dollars(claim.worst),
         "priceEstimated": claim.price_estimated,
         "instanceTypes": list(claim.instance_types),

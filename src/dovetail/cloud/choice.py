@@ -6,7 +6,7 @@ for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
@@ -85,6 +85,16 @@ def choose(types: Iterable[InstanceType], request: Request) -> Choice:
     left = sorted(left, key=lambda item: (_cheapest(item.offerings), item.name))[:MOST_TYPES]
     _check_variety(left, request.requirements)
     return Choice(tuple(left), _capacity_type(left))
+
+
+def by_price_and_depth(depths: Mapping[Pool, int]) -> Callable[[Pool, float], tuple[bool, float, int, Pool]]:
+    """The least comes first: the cheapest of the spot pools that are at least half as deep as the deepest.
+
+    A model of price-capacity-optimized: EC2 publishes the aim, not the rule. The answer takes a pool and its
+    price.
+    """
+    deepest = max(depths.values(), default=0)
+    return lambda pool, price: (2 * depths[pool] < deepest, price, -depths[pool], pool)
 
 
 def too_few(choice: Choice, wanted: Requirements) -> bool:

@@ -232,7 +232,7 @@ def _lay(
 
 
 def _lay_unused(name: str, found: AllocationSet, facts: Facts, window: Window) -> None:
-    """What nothing uses of a commitment is nobody's: a line of its own, beside idle."""
+    """What nothing uses of a commitment belongs to no pod: a line of its own, beside idle."""
     cost = sum(one.cost(window.start, window.end) for one in facts.unused if one.name == name)
     if not cost:
         return

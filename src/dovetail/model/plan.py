@@ -31,7 +31,7 @@ class PlannedClaim:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     min_values_relaxed: bool = False
-    likely: int | None = None  # as the price, of what a fleet is likely to choose; None where nobody asked
+    likely: int | None = None  # as the price, of what a fleet is likely to choose; None if not looked at
 
     @property
     def instance_price(self) -> int:

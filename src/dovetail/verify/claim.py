@@ -154,7 +154,7 @@ def _room(
         load = {name: amount + room.asked.get(name, 0) for name, amount in asked.items() if amount > 0}
         if room.daemons:
             clashes |= _port_clashes([*pods, *(item.facts for item in room.daemons)])
-        if all(amount <= room.least(name) for name, amount in load.items() if amount > 0):
+        if all(amount <= room.least(name) for name, amount in load.items()):
             continue
         for kind in room.kinds:
             if not fits(load, catalogue.allocatable(kind)):

@@ -22,7 +22,7 @@ from dovetail.cloud import catalog, eventbridge
 from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.catalog.labels import TENANCY, tenancy
-from dovetail.cloud.choice import Candidate, Pool, Request, choose
+from dovetail.cloud.choice import Candidate, Pool, Request, by_price_and_depth, choose
 from dovetail.cloud.inert import Inert
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
 from dovetail.cloud.interruption import Impairment, InterruptionKind, instance_id
@@ -171,22 +171,16 @@ def depth(seed: int, pool: Pool) -> int:
 def _by_price_and_depth(
     left: list[Candidate], seed: int, room: Callable[[Pool], int | None]
 ) -> Iterator[Candidate]:
-    """Of the pools that are at least half as deep as the deepest, the cheapest; then again without it.
-
-    A model of price-capacity-optimized: EC2 publishes the aim, not the rule. A pool with a limit is no deeper
-    than what is left of it.
-    """
+    """The first by price and depth, then again without it. A limited pool is no deeper than what is left."""
     depths = {}
     for candidate in left:
         free = room(candidate.pool)
         drawn = depth(seed, candidate.pool)
         depths[candidate.pool] = drawn if free is None else min(drawn, free)
     while left:
-        deepest = max(depths[candidate.pool] for candidate in left)
-        choice = min(
-            (candidate for candidate in left if 2 * depths[candidate.pool] >= deepest),
-            key=lambda one: (one.offering.price, -depths[one.pool], one.pool),
-        )
+        order = by_price_and_depth({candidate.pool: depths[candidate.pool] for candidate in left})
+        ranks = [order(candidate.pool, candidate.offering.price) for candidate in left]
+        choice = left[ranks.index(min(ranks))]
         left.remove(choice)
         yield choice
 

@@ -12,10 +12,10 @@ from dovetail.cloud.aws.api import FleetAnswer, FleetInstances, Instance, Launch
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.fake.account import Account, by_id, identifier
 from dovetail.cloud.aws.fake.machines import Machines, instance_id
-from dovetail.cloud.aws.fake.market import Market, by_price_and_depth
+from dovetail.cloud.aws.fake.market import Market
 from dovetail.cloud.aws.instance.request import FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
-from dovetail.cloud.choice import Pool
+from dovetail.cloud.choice import Pool, by_price_and_depth
 from dovetail.model import labels
 
 NO_CAPACITY = "InsufficientInstanceCapacity"
@@ -159,10 +159,10 @@ class Fulfilment:
                 slot.pool,
             )
         sold = {slot.pool for slot in self._left if market.sells(slot.pool)}
-        order = by_price_and_depth(
-            {pool: market.price(pool, now) for pool in sold}, {pool: market.depth(pool, now) for pool in sold}
+        order = by_price_and_depth({pool: market.depth(pool, now) for pool in sold})
+        return lambda slot: (
+            (0, *order(slot.pool, market.price(slot.pool, now))) if slot.pool in sold else (1, slot.pool)
         )
-        return lambda slot: (0, *order(slot.pool)) if slot.pool in sold else (1, slot.pool)
 
     def _refusal(self, slot: Slot) -> str:
         """The code with which the override refuses one more instance; "" if it does not."""

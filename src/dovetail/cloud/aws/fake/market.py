@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dovetail.base.clock import HOUR
 from dovetail.base.streams import stream
@@ -120,17 +119,6 @@ def spot_depth(seed: int, pool: Pool, vcpus: int, now: int) -> int:
 def spot_swing(seed: int, pool: Pool, now: int) -> float:
     """What a spot price is at the moment, as a share of its middle."""
     return 1 + _PRICE_SWING * _wave(seed, pool, "spot price", now)
-
-
-def by_price_and_depth(
-    prices: Mapping[Pool, float], depths: Mapping[Pool, int]
-) -> Callable[[Pool], tuple[Any, ...]]:
-    """The least comes first: the cheapest of the pools that are at least half as deep as the deepest.
-
-    A model of price-capacity-optimized: EC2 publishes its aim, not the rule.
-    """
-    deepest = max(depths.values(), default=0)
-    return lambda pool: (2 * depths[pool] < deepest, prices[pool], -depths[pool], pool)
 
 
 def _wave(seed: int, pool: Pool, purpose: str, now: int) -> float:
