@@ -226,10 +226,12 @@ class Question:
 
 def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Reading:
     """The manifests that -f names; what a user should know of them is said."""
+    from dovetail.base.collector import uncollected
     from dovetail.cli import messages
     from dovetail.reading import read
 
-    reading = read(paths, recursive=recursive, strict=strict)
+    with uncollected():
+        reading = read(paths, recursive=recursive, strict=strict)
     for line in reading.notes:
         messages.note(line)
     return reading

@@ -18,7 +18,6 @@ from dovetail.api.core import Pod
 from dovetail.api.meta import Object
 from dovetail.api.schema import Schema, is_echo, unknown_fields, with_defaults, without_unknown
 from dovetail.api.scheme import BY_GVK
-from dovetail.base.collector import uncollected
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
 from dovetail.reading.documents import documents
 from dovetail.reading.generations import today
@@ -95,19 +94,17 @@ def read(paths: Sequence[Path | str], *, recursive: bool = False, strict: bool =
     that is an error. Raises InputErrors with everything that is wrong, each with file, line, path and remedy.
     """
     reader = _Reader(strict=strict)
-    with uncollected():
-        found = documents(paths, recursive=recursive, note=reader.note, fault=reader.fault)
-        for located in today(found, note=reader.note, fault=reader.fault):
-            reader.take(located)
+    found = documents(paths, recursive=recursive, note=reader.note, fault=reader.fault)
+    for located in today(found, note=reader.note, fault=reader.fault):
+        reader.take(located)
     return reader.reading()
 
 
 def read_objects(objects: Iterable[Located], *, strict: bool = False) -> Reading:
     """A reading of objects that came otherwise, such as from an API server."""
     reader = _Reader(strict=strict)
-    with uncollected():
-        for located in today(objects, note=reader.note, fault=reader.fault):
-            reader.take(located)
+    for located in today(objects, note=reader.note, fault=reader.fault):
+        reader.take(located)
     return reader.reading()
 
 
