@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from test_report import END, REQUESTS, START, record
 from test_report import page as small_report
 
+from dovetail.cli.main import run as dovetail
 from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.testing import pages
 from dovetail.views.live.present import Present
@@ -35,6 +36,7 @@ _PICTURES = {
     ("live-page", "light", True): "live-page.png",
     ("live-page", "dark", False): "live-page-dark-phone.png",
 }
+_EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 _VIEWS = ("nodes-now", "decisions", "costs")  # of the live page, each with a picture of its own
 _PATIENCE = 120_000  # milliseconds: a busy machine is no failure
 
@@ -68,6 +70,16 @@ def controllers_page(present: Present, nodes: int, each: int) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def plan_report(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> str:
+    """The address of what `dovetail plan --report` writes of the example."""
+    file = tmp_path_factory.mktemp("plan") / "plan.html"
+    work = 4_000_000 if request.config.getoption("--screenshots") else 400_000
+    asked = ["plan", "-f", str(_EXAMPLE), "--region", "us-east-1", "--work", str(work)]
+    assert dovetail([*asked, "--report", str(file)]) == 0
+    return file.as_uri()
+
+
 def _text(page: Page, selector: str) -> str:
     return page.locator(selector).inner_text()
 
@@ -87,6 +99,30 @@ def test_the_report_shows_its_figures(chromium: Browser, tmp_path: Path) -> None
         about = page.locator("#timeline .time-row[aria-label*='ip-1']").get_attribute("aria-label")
         assert about is not None
         assert "m5.2xlarge spot in z-c at about $0.1900/h (estimated)" in about
+
+
+def test_the_report_of_a_plan(chromium: Browser, plan_report: str) -> None:
+    """Each node with its pods, and each phase of the solve with what it found, by pointer and keyboard."""
+    with opened(chromium, plan_report) as page:
+        nodes = int(_text(page, "#title").split()[0])
+        assert page.locator("#node-rows .row").count() == nodes
+        page.fill("#find-nodes", "database-1")
+        assert re.fullmatch(rf"1 of {nodes} nodes\.", _text(page, "#node-count"))
+        page.locator("#node-rows .row").click()
+        assert "default/database-1" in _text(page, "#node-rows .detail")
+
+        first, *others = page.locator("#phases tbody tr").all()
+        assert first.inner_text().startswith("first plan")
+        assert others
+        dots = page.locator("#solve circle")
+        assert dots.count() >= 4  # a plan and a bound at the end of two phases at least
+        dots.first.focus()
+        assert _text(page, "#chosen").startswith("first plan: ")
+        assert "chosen" in (first.get_attribute("class") or "")
+        others[-1].click()
+        assert _text(page, "#chosen").startswith("bound without rules: ")
+        page.select_option("#over", "seconds")
+        assert "seconds" in page.locator("#solve svg text.name").all_text_contents()
 
 
 def _crowd() -> list[dict[str, Any]]:
@@ -244,18 +280,27 @@ def _accessible(page: Page) -> None:
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everyone_can_use_them(
-    chromium: Browser, tmp_path: Path, size: Any, scheme: str, request: pytest.FixtureRequest
+    chromium: Browser,
+    tmp_path: Path,
+    plan_report: str,
+    size: Any,
+    scheme: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     """No serious or critical violation that axe finds, and nothing wider than the window."""
     file = tmp_path / "report.html"
     file.write_text(small_report(), encoding="utf-8")
+    asked = request.config.getoption("--screenshots")
     with controllers_page(pages.present(60, 4, 7), 60, 4) as url:
-        for name, address in (("live-page", url), ("report", file.as_uri())):
+        for name, address in (("live-page", url), ("report", file.as_uri()), ("plan", plan_report)):
             with opened(chromium, address, size=size, scheme=scheme) as page:
                 _accessible(page)
                 assert _fits(page)
                 picture = _PICTURES.get((name, scheme, page.viewport_size == DESK))
-                if picture and request.config.getoption("--screenshots"):
+                if picture and asked:
                     page.screenshot(path=_IMAGES / picture)
                     for view in _VIEWS if size is DESK else ():
                         page.locator(f"#{view}").screenshot(path=_IMAGES / f"live-page-{view}.png")
+                if asked and name == "plan" and scheme == "light" and size is DESK:
+                    page.set_viewport_size({"width": 1280, "height": 1400})  # else it is cut off
+                    page.locator("#how").screenshot(path=_IMAGES / "plan-solve.png")

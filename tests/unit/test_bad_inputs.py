@@ -486,6 +486,8 @@ def test_places(name: str, tmp_path: Path, planned: Planned) -> None:
         (("-f", "a" * 10_000), "no such file|cannot be read"),
         (("-f", ""), "."),
         (("--trace", "/no/such/folder/file"), "--trace"),
+        (("--report", "/no/such/folder/file"), "--report"),
+        (("--report", "/"), "a folder"),
     ],
 )
 def test_flags(

@@ -489,6 +489,7 @@ def test_a_trace_shows_what_each_phase_did(
     assert costs == sorted(costs, reverse=True)
     assert steps[-1]["nodes"] == len(found["nodeClaims"])
     assert [step["seconds"] for step in steps] == sorted(step["seconds"] for step in steps)
+    assert not any(step["givenUp"] for step in steps)
 
 
 def test_a_trace_that_cannot_be_written(
@@ -497,3 +498,39 @@ def test_a_trace_that_cannot_be_written(
     arguments = ["-f", write(tmp_path, POOL, PODS), "--instance-types", str(types)]
     assert run(["plan", *arguments, "--trace", str(tmp_path / "none" / "x")]) == 2
     assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_a_report_holds_the_plan_and_its_solve(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be placed and what was found are in it; the same question has the same page to the byte."""
+    giant = PODS.replace("name: web", "name: giant").replace("1500m", "900")
+    asked = ["-f", write(tmp_path, POOL, PODS, giant, NODE), "--instance-types", str(types)]
+    pages = [tmp_path / "one.html", tmp_path / "two.html"]
+    for page in pages:
+        assert run(["plan", *asked, "--work", "5000", "--reproducible", "--report", str(page)]) == 0
+        assert f"the report is in {page}" in capsys.readouterr().err
+    texts = [page.read_text("utf-8") for page in pages]
+    assert texts[0] == texts[1]
+    data = json.loads(texts[0].split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    found = answer(capsys, *asked, "--work", "5000")
+    assert [row["price"] for row in data["claims"]] == [claim["price"] for claim in found["nodeClaims"]]
+    assert data["existing"] == [{"node": "old", "pods": found["existing"]["old"]}]
+    assert {row["pod"] for row in data["left"]} == {f"default/giant-{number}" for number in range(3)}
+    assert all("default: " in row["why"] for row in data["left"])
+    assert data["steps"][-1]["incumbent"] == found["cost"]["hourly"]
+    assert all("seconds" not in step for step in data["steps"])
+    assert any("nodes cost" in text for text in data["cluster"])
+
+
+def test_a_report_of_copies_and_of_nothing(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, replicas, title in (("many", 200_000, "nodes for $"), ("none", 0, "Nothing to buy")):
+        pods = PODS.replace("replicas: 3", f"replicas: {replicas}")
+        page, folder = tmp_path / f"{name}.html", tmp_path / name
+        folder.mkdir()
+        asked = ["-f", write(folder, POOL, pods), "--instance-types", str(types), "--work", "20000"]
+        assert run(["plan", *asked, "--report", str(page)]) == 0
+        assert title in page.read_text("utf-8").split("<title>")[1].split("</title>")[0]
+    capsys.readouterr()

@@ -92,6 +92,7 @@ def compare(
     from dovetail.simulate.experiment.comparison import compared, earlier
     from dovetail.simulate.experiment.runs import Job, cores, played
     from dovetail.views.comparison.write import write_comparison
+    from dovetail.views.page.document import check_target
 
     dump = _dump(scenarios)
     if dump is not None:
@@ -108,8 +109,7 @@ def compare(
             remedy="give --policy, --set, --manifests or a scenario once more, or --against FILE.json",
         )
     numbers, length = seeds_of(seeds), time_of(until)
-    if report is not None and not report.resolve().parent.is_dir():
-        raise InputError(f"there is no folder {report.parent}", source="--report", remedy="make it first")
+    check_target(report)
     regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
     begin = partial(use_prices, prices, min(regions)) if prices is not None else None
     queue = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -23,6 +23,7 @@ def plan(
     fail_on: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     reproducible: Annotated[bool, Parameter(negative="")] = False,
     trace: Path | None = None,
+    report: Path | None = None,
     output: Output = "table",
 ) -> None:
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
@@ -57,27 +58,32 @@ def plan(
     trace
         Write what each phase of the solver did to this file, a line of JSON each: seconds, incumbent, bound,
         columns, moves.
+    report
+        Write an HTML report to this file: the plan, and a picture of how the solver found it.
     output
         table for people; json or yaml with every detail for programs.
     """
     from rich.console import Group
+    from rich.text import Text
 
     from dovetail.cli import plan_output
     from dovetail.cli.messages import note
     from dovetail.cli.plan_copies import copies, in_all
     from dovetail.cli.plan_launch import as_launched
-    from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks
+    from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
     from dovetail.cli.searching import traced
     from dovetail.explain.pod import nearest_misses
     from dovetail.explain.spot_diversity import diversity_cost
     from dovetail.simulate.scheduler.forecast import forecast
+    from dovetail.views.page.document import check_target
 
+    check_target(report)
     question = question or Question()
     wanted, search = conditions(fail_on), question.search()
     problem, copied = question.with_copies()
     region = question.place
-    with traced(trace) as tracing:
-        answer = replace(search, tracing=tracing).answer(problem)
+    with traced(trace, timed=not reproducible) as traces:
+        answer = replace(search, tracing=traces.one).answer(problem)
     plan = answer.plan
     nearest = nearest_misses(problem, plan, explaining(search.longest))
     if copied:  # what is said of a plan as a whole would be of its smaller part
@@ -89,9 +95,11 @@ def plan(
     answer = in_all(answer, more)
     plan = as_launched(problem, answer.plan)
     more = tuple(replace(one, plan=as_launched(problem, one.plan)) for one in more)
-    tables: list[RenderableType] = [plan_output.tables(plan, nearest, diversity, placed, more)]
-    document = {}
-    if output != "table":  # a document has a line for each node and pod
+    said = list(sentences(plan, diversity, placed, more))
+    tables: list[RenderableType] = [*plan_output.tables(plan, nearest, more), *map(Text, said)]
+    document: dict[str, Any] = {}
+    bill_texts: list[str] = []
+    if output != "table" or report is not None:  # a document has a line for each node and pod
         document = {
             **facts(problem, answer, region, more),
             **plan_output.document(plan, answer.elapsed, nearest, diversity, placed, more),
@@ -105,14 +113,22 @@ def plan(
         found = bill(problem, prices, fresh.plan)
         budget = search.what_ifs.budget()
         moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget)
-        tables += bill_lines(found, moves, search, cut_short=fresh.cut_short)
+        lines = list(bill_lines(found, moves, search, cut_short=fresh.cut_short))
+        bill_texts = [str(line) for line in lines if isinstance(line, Text)]
+        tables += lines
         document["cluster"] = bill_document(found, moves, prices, cut_short=fresh.cut_short)
     if reproducible:
         document.pop("elapsedSeconds", None)
-    show(
-        Group(*tables, *fact_lines(problem, answer, search, region, question.reading, more)), document, output
-    )
-    for text in remarks(problem, plan):
+    ends = list(fact_lines(problem, answer, search, region, question.reading, more))
+    notes = list(remarks(problem, plan))
+    show(Group(*tables, *map(Text, ends)), document, output)
+    if report is not None:
+        from dovetail.views.page.document import write_page
+        from dovetail.views.plan.page import render
+
+        write_page(render(document, traces.lines, [*said, *ends, *notes], bill_texts), report)
+        note(f"the report is in {report}")
+    for text in notes:
         note(text)
     broken = [(one.text, why) for one in wanted if (why := one.broken(plan, more))]
     for text, why in broken:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from dovetail.api.core import Pod
 from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
@@ -227,23 +226,24 @@ def quantity(name: str, amount: int) -> str:
     return str(Quantity(amount * 1_000_000_000, style))
 
 
-def tables(
-    plan: Plan, nearest: Nearest, diversity: int, placed: Forecast | None, more: Sequence[Copies] = ()
-) -> RenderableType:
+def tables(plan: Plan, nearest: Nearest, more: Sequence[Copies] = ()) -> Iterator[RenderableType]:
     """The plan for people."""
-    parts: list[RenderableType] = []
     if plan.claims or any(one.nodes for one in more):
-        parts.append(_purchases([item for item in _bought(plan.claims, more) if item[1]]))
+        yield _purchases([item for item in _bought(plan.claims, more) if item[1]])
     if any(plan.existing.values()):
-        parts.append(_existing(plan))
+        yield _existing(plan)
     if plan.unschedulable:
-        parts.append(_left_over(plan.unschedulable, nearest))
+        yield _left_over(plan.unschedulable, nearest)
+
+
+def sentences(plan: Plan, diversity: int, placed: Forecast | None, more: Sequence[Copies]) -> Iterator[str]:
+    """What the plan comes to; `diversity` in nano-dollars per hour."""
     sentence = _sentence(plan, diversity, more)
-    parts += [Text(sentence)] if sentence else []
-    parts += [Text(_of_copies(one)) for one in more]
+    if sentence:
+        yield sentence
+    yield from map(_of_copies, more)
     if plan.claims and placed is not None:
-        parts.append(Text(_outlook(plan, placed)))
-    return Group(*parts)
+        yield _outlook(plan, placed)
 
 
 def _of_copies(found: Copies) -> str:
@@ -452,27 +452,27 @@ def fact_lines(
     region: Region | None,
     reading: Reading,
     more: Sequence[Copies] = (),
-) -> Iterator[RenderableType]:
+) -> Iterator[str]:
     """For people."""
     plan, pending = answer.plan, len(problem.pods) + sum(one.pods for one in more)
     if not pending:
-        yield Text(f"Nothing to buy: 0 pods {_why_none(reading)}.")
+        yield f"Nothing to buy: 0 pods {_why_none(reading)}."
     if plan.claims:
         month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
         placed = pending - len(plan.unschedulable) - sum(one.left for one in more)
-        yield Text(f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place.")
+        yield f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place."
     if plan.untried:
         looked = pending - len(plan.untried)
-        yield Text(
+        yield (
             f"The search was cut short: {looked:,} of {pending:,} pods were looked at in {search.patience}; "
             f"{search.further} looks further."
         )
     elif answer.cut_short:
         hope = f" and save up to ${answer.hope / NANO_DOLLARS:,.4f}/h" if answer.hope else ""
-        yield Text(f"The search was cut short: more time ({search.further}) may find a cheaper plan{hope}.")
+        yield f"The search was cut short: more time ({search.further}) may find a cheaper plan{hope}."
     if region is not None:
         origin = "" if region.origin == "--region" else f" (region from {region.origin})"
-        yield Text(f"{provenance(region.name).sentence().removesuffix('.')}{origin}.")
+        yield f"{provenance(region.name).sentence().removesuffix('.')}{origin}."
 
 
 def remarks(problem: Problem, plan: Plan) -> Iterator[str]:

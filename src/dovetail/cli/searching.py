@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 
@@ -156,13 +156,13 @@ def _within(problem: Problem, nanoseconds: int, trace: Trace) -> tuple[Plan, boo
 
 
 @contextmanager
-def traced(path: Path | None) -> Iterator[Callable[[], Trace]]:
-    """For Search.tracing: writes a line of JSON per phase of each solve to the file, if there is one.
+def traced(path: Path | None, *, timed: bool = True) -> Iterator[Traces]:
+    """What is given to Search.tracing; written to the file of --trace as well, if there is one.
 
     Raises InputError where it cannot be written.
     """
     if path is None:
-        yield lambda: untraced
+        yield Traces(None, timed=timed)
         return
     try:
         file = path.open("w", encoding="utf-8", buffering=1)
@@ -173,14 +173,16 @@ def traced(path: Path | None) -> Iterator[Callable[[], Trace]]:
             remedy="name a file in a folder that is there",
         ) from None
     with file:
-        yield _TraceFile(file).one
+        yield Traces(file, timed=timed)
 
 
-class _TraceFile:
-    """Numbers the solves of a command."""
+class Traces:
+    """What each phase of the solves of a command did, as lines of JSON values; `timed`: with seconds."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO | None, *, timed: bool) -> None:
+        self.lines: list[dict[str, Any]] = []
         self._file = file
+        self._timed = timed
         self._solves = 0
 
     def one(self) -> Trace:
@@ -189,10 +191,11 @@ class _TraceFile:
         number, begun = self._solves, time.monotonic_ns()
 
         def write(step: Step) -> None:
+            seconds = {"seconds": round((time.monotonic_ns() - begun) / SECOND, 4)}
             line = {
                 "solve": number,
                 "phase": step.phase,
-                "seconds": round((time.monotonic_ns() - begun) / SECOND, 4),
+                **(seconds if self._timed else {}),
                 "work": step.work,
                 "incumbent": step.cost / NANO_DOLLARS,
                 "bound": step.bound / NANO_DOLLARS,
@@ -200,8 +203,11 @@ class _TraceFile:
                 "left": step.left,
                 "columns": step.columns,
                 "moves": step.moves,
+                "givenUp": step.given_up,
             }
-            print(json.dumps(line), file=self._file)
+            self.lines.append(line)
+            if self._file is not None:
+                print(json.dumps(line), file=self._file)
 
         return write
 

@@ -92,6 +92,7 @@ def simulate(
     from dovetail.simulate.faults.plan import load as load_faults
     from dovetail.simulate.run import simulate as run_simulation
     from dovetail.simulate.scenario.scenario import load
+    from dovetail.views.page.document import check_target
     from dovetail.views.report.write import write_report
 
     plan = _changed(load(scenario, trace=trace), seed, until)
@@ -107,9 +108,9 @@ def simulate(
             source="--faults" if faults is not None else "--kubeconfig",
             remedy="leave it out, or play --policy dovetail",
         )
-    _check_target(report, "--report")
-    _check_target(events, "--events")
-    _check_target(cost_store, "--cost-store")
+    check_target(report)
+    check_target(events, "--events")
+    check_target(cost_store, "--cost-store")
     if kubeconfig is not None:
         if faults is not None:
             raise InputError(
@@ -162,18 +163,6 @@ def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenari
     if duration <= 0:
         raise InputError(f"{until!r} is not more than 0s", source="--until")
     return scenario.until(duration)
-
-
-def _check_target(path: Path | None, flag: str) -> None:
-    """A file that cannot be written is reported before the simulation, not after it."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"{path} is a folder", source=flag, remedy="name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise InputError(
-            f"there is no folder {path.parent}", source=flag, remedy=f"make it first: mkdir -p {path.parent}"
-        )
 
 
 def _print(result: Result, output: str) -> None:

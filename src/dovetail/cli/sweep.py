@@ -86,6 +86,7 @@ def sweep(
     from dovetail.simulate.experiment.space import Axis, changes, points
     from dovetail.simulate.experiment.variant import Variant
     from dovetail.views.comparison.write import write_sweep
+    from dovetail.views.page.document import check_target
 
     counted = _measures(measures)
     if on is not None:
@@ -101,8 +102,7 @@ def sweep(
     region = ""
     for point in chosen:  # what is wrong with any is reported before the first is played
         region = Variant("", scenario, settings=changes(point)).load(numbers[0], length).file.region
-    if report is not None and not report.resolve().parent.is_dir():
-        raise InputError(f"there is no folder {report.parent}", source="--report", remedy="make it first")
+    check_target(report)
     store, mark = Dataset(dataset), fingerprint(scenario)
     wanted = [
         Row(mark, tuple(sorted(point)), seed, 0 if length is None else length // SECOND)

@@ -39,6 +39,7 @@ class Step:
     left: int  # pods without a place
     columns: int  # patterns that column generation found so far
     moves: int  # that were tried so far
+    given_up: bool = False  # True iff the deadline came within the phase
 
 
 Trace = Callable[[Step], None]
@@ -114,7 +115,7 @@ class _Solve:
         self.offer(answer)
         return items
 
-    def step(self, phase: str) -> Step:
+    def step(self, phase: str, *, given_up: bool = False) -> Step:
         """What is known now."""
         plan, tally = self.best.plan, self.work.tally
         return Step(
@@ -126,6 +127,7 @@ class _Solve:
             len(plan.unschedulable),
             tally["columns"],
             tally["moves"],
+            given_up,
         )
 
     def begin(self) -> None:
@@ -151,18 +153,19 @@ class _Solve:
 
 def _best(context: SolveContext, trace: Trace) -> Plan:
     """The first plan, and whatever is better and comes in time."""
-    state = _Solve(context)
+    state, current = _Solve(context), FIRST_PLAN
     try:
         state.begin()
-        trace(state.step("first plan"))
+        trace(state.step(current))
         if not state.work.left:
             return state.best.plan
         for name, phase in PHASES:
+            current = name
             phase(state)
-            trace(state.step(name))
+            trace(state.step(current))
         return state.best.proved().plan
     except Late:
-        trace(state.step("out of time"))
+        trace(state.step(current, given_up=True))
     state.work.unsafe()
     return state.best.proved().plan
 
@@ -229,6 +232,7 @@ def _apart(state: _Solve) -> None:
         state.best = state.best.proved_apart()
 
 
+FIRST_PLAN = "first plan"  # the phase before those of the table
 PHASES: tuple[tuple[str, Callable[[_Solve], None]], ...] = (
     ("column generation", _again),
     ("follow the bound", _as_answered),

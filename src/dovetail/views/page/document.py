@@ -30,6 +30,18 @@ def linked(title: str, body: str, more: Sequence[str], data: Mapping[str, Any]) 
     return _page(title, body, styles, scripts, embedded(data))
 
 
+def check_target(path: Path | None, flag: str = "--report") -> None:
+    """A file that cannot be written is reported before the work for it, not after. Raises InputError."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", source=flag, remedy="name a file in it")
+    if not path.resolve().parent.is_dir():
+        raise InputError(
+            f"there is no folder {path.parent}", source=flag, remedy=f"make it first: mkdir -p {path.parent}"
+        )
+
+
 def write_page(page: str, path: Path) -> None:
     """Write a page to the file of --report; raises InputError when it cannot be written."""
     try:
