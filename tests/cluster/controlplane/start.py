@@ -58,8 +58,9 @@ class ControlPlane:
     """A context manager. `nodes` says whether pods are scheduled and nodes played, or nothing but the API
     server and the controllers `controllers` are there (all of them by default). `tuned` is for thousands of
     nodes: fewer heartbeats, and a scheduler that does not look at all of them for each pod. `spreads` are the
-    scheduler's default spread constraints, instead of its own. `routing` has the API server go to the
-    endpoints of the Services that it calls by itself, as there is no proxy that leads from their addresses.
+    scheduler's default spread constraints, instead of its own. With `one_by_one` it looks at one node at a
+    time, in the order of its list. `routing` has the API server go to the endpoints of the Services that it
+    calls by itself, as there is no proxy that leads from their addresses.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class ControlPlane:
         controllers: str = "*",
         tuned: bool = False,
         spreads: Sequence[object] | None = None,
+        one_by_one: bool = False,
         routing: bool = False,
     ) -> None:
         self.programs = programs
@@ -87,6 +89,7 @@ class ControlPlane:
         self._nodes = nodes
         self._tuned = tuned
         self._spreads = () if tuned and spreads is None else spreads
+        self._one_by_one = one_by_one
         self._controllers = controllers
         self._routing = routing
 
@@ -243,6 +246,8 @@ class ControlPlane:
         }
         if self._tuned:
             settings["percentageOfNodesToScore"] = 5
+        if self._one_by_one:
+            settings["parallelism"] = 1
         if self._spreads is not None:
             spread = {"defaultingType": "List", "defaultConstraints": list(self._spreads)}
             settings["profiles"] = [{"pluginConfig": [{"name": "PodTopologySpread", "args": spread}]}]

@@ -11,6 +11,7 @@ from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import ClusterView, NodeView
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
 from dovetail.model.volumes import VolumeIndex
+from dovetail.simulate.scheduler.sampling import NodeList
 
 # What a container without a request counts as, in scores only.
 _UNASKED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
@@ -39,8 +40,9 @@ def wishes(pod: Pod) -> tuple[tuple[AffinityRule, int], ...]:
 class Cluster:
     """Kept up to date by watch events, and by the scheduler's own bindings before their events come.
 
-    Invariant, over the pods bound to a node: `requested[node]` is the sum of `score_requests`,
-    `wished[wish][node]` the count of `wishes`, and `priorities` their priorities with how many have each.
+    Invariant: `order` has the nodes of `view`. Over the pods bound to a node: `requested[node]` is the sum of
+    `score_requests`, `wished[wish][node]` the count of `wishes`, and `priorities` their priorities with how
+    many have each.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,7 @@ class Cluster:
         self._volumes: dict[str, dict[str, Object]] = {}
         self.view = ClusterView()
         self.view.namespaces = self.namespaces
+        self.order = NodeList()
         self.requested: dict[str, dict[str, int]] = {}
         self.wished: dict[tuple[AffinityRule, int], dict[str, int]] = {}
         self.priorities: dict[int, int] = {}
@@ -61,13 +64,19 @@ class Cluster:
         self._nodes[node.metadata.name] = node
         if known is not None and _scheduling_view(known) == _scheduling_view(node):
             return False
-        self.view.set_node(NodeView.of(node))
+        self.set_view(NodeView.of(node))
         return True
+
+    def set_view(self, node: NodeView) -> None:
+        """Add or update a node of which nothing else is known."""
+        self.view.set_node(node)
+        self.order.set(node.name, node.labels)
 
     def drop_node(self, name: str) -> None:
         """The node is gone; its pods may outlive it for a while."""
         self._nodes.pop(name, None)
         self.view.remove_node(name)
+        self.order.drop(name)
 
     def bind(self, pod: Pod, node: str) -> bool:
         """The pod counts on that node from now on; True iff that is news."""
@@ -110,6 +119,7 @@ class Cluster:
     def check(self) -> None:
         """Assert the invariants; for tests."""
         self.view.check()
+        assert sorted(self.order.names) == sorted(self.view.nodes)
         sums: dict[str, dict[str, int]] = {}
         for pod, node in self._bound.values():
             _shift(sums.setdefault(node, {}), score_requests(pod), 1)

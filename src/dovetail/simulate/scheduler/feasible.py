@@ -1,4 +1,4 @@
-"""Where a pod may go, asked of the filters once per kind of pod and state of the cluster.
+"""Where a pod may go. The filters say so of as many nodes as one attempt looks at.
 
 The scheduler keeps room on a node for pods that wait and are nominated to it, whatever nominated them.
 """
@@ -20,11 +20,13 @@ from dovetail.model.filters import (
     Nominated,
     Placement,
     PodFacts,
+    Reasons,
     examine_all,
     no_preemption,
 )
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.preemption import Preemption, Refusal, preempt
+from dovetail.simulate.scheduler.sampling import enough, named_nodes
 
 
 class Nominations:
@@ -99,8 +101,8 @@ class Nominations:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The nodes that may take the pod, in order of name; without any, the scheduler's message, and what has
-    to go for the pod. `keeps`: True iff its nomination stays as it is.
+    """The nodes that may take the pod, of those looked at, in order of name; without any, the scheduler's
+    message, and what has to go for the pod. `keeps`: True iff its nomination stays as it is.
     """
 
     nodes: tuple[NodeView, ...] = ()
@@ -123,9 +125,10 @@ class Feasibility:
         # of view and nominations.
         self._refused: dict[tuple[bytes, str], Verdict] = {}
         self._version = (-1, -1)
+        self._start = 0  # where in the list of nodes the next attempt begins
 
     def judge(self, pod: Pod) -> Verdict:
-        """Ask all filters about the pod's nominated node; about all nodes if it may not run there."""
+        """Ask all filters about the pod's nominated node; about others if it may not run there."""
         view, name = self._cluster.view, pod.status.nominated_node_name
         ahead = self._nominations.ahead_of(pod)
         if name in view.nodes and not Placement(pod, view).examine(view.nodes[name], ahead.get(name, ())):
@@ -138,7 +141,7 @@ class Feasibility:
         known = self._refused.get(kind)
         if known is not None:
             return known
-        found = examine_all(pod, view, ahead)
+        found = self._search(Placement(pod, view), ahead)
         if names := found.feasible:
             return Verdict(nodes=tuple(view.nodes[name] for name in names))
         outcome = self._preempt(pod, found, ahead)
@@ -146,6 +149,28 @@ class Feasibility:
             return Verdict(message=found.message(""), preemption=outcome)
         verdict = self._refused[kind] = Verdict(message=found.message(outcome.text), keeps=outcome.keeps)
         return verdict
+
+    def _search(self, placement: Placement, ahead: Nominated) -> Examination:
+        """Go round the nodes until enough may take the pod and one more would; all of them if none may."""
+        view, listed = self._cluster.view, self._cluster.order.names
+        names = listed
+        if (named := named_nodes(placement.facts.node_rule)) is not None:
+            names = sorted(named & view.nodes.keys())
+        if placement.nowhere or not names:
+            return examine_all(placement.facts.pod, view, ahead)
+        first, most, feasible = self._start % len(names), enough(len(names)), 0
+        found: dict[str, Reasons] = {}
+        for name in (*names[first:], *names[:first]):
+            reasons = placement.examine(view.nodes[name], ahead.get(name, ()))
+            if not reasons:
+                if feasible == most:
+                    break
+                feasible += 1
+            found[name] = reasons
+        self._start = (self._start + len(found)) % len(listed)
+        if named is not None and not feasible:
+            return examine_all(placement.facts.pod, view, ahead)  # the message counts the others too
+        return Examination(dict(sorted(found.items())))
 
     def _preempt(self, pod: Pod, found: Examination, ahead: Nominated) -> Preemption | Refusal:
         cluster = self._cluster

@@ -106,7 +106,8 @@ def forecast(
     """Play the plan; as many of the `tries` as end before the time is `over`, None if not even one does.
 
     Without `nominate` there are no nominations. The same number of tries gives the same answer. A try
-    takes the time of all filters for each pod, on one node where nominations hold and on all where not.
+    takes the time of all filters for each pod, on one node where nominations hold and on all where not, or
+    on some of a large cluster.
     """
     outcomes = []
     with suppress(_OutOfTimeError):
@@ -173,7 +174,7 @@ class _Try:
             raise _OutOfTimeError
 
     def _add(self, name: str, view: NodeView) -> None:
-        self._cluster.view.set_node(replace(view, name=name))
+        self._cluster.set_view(replace(view, name=name))
 
     def _opened(self, name: str) -> NodeView:
         if name in self._claims:
@@ -239,10 +240,14 @@ class _Try:
         return best[stream(self._seed, pod.key, "choice").randrange(len(best))]
 
     def _refusal(self, pod: Pod, meant: NodeView) -> str:
-        """Why the scheduler does not put the pod where it was meant to go."""
+        """Why the scheduler does not put the pod where it was meant to go; of a large cluster it may not even
+        have looked there.
+        """
         ahead = self._nominations.ahead_of(pod).get(meant.name, ())
         reasons = Placement(pod, self._cluster.view).examine(meant, ahead)
-        text = reasons[0].text if reasons else ""
+        if not reasons:
+            return SCORE
+        text = reasons[0].text
         if text.startswith(("Insufficient", "Too many pods")):
             others = (*meant.pods.values(), *ahead)
             above = any(one.pod.spec.priority > pod.spec.priority for one in others)
