@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
 from dovetail.cli.main import BAD_INPUT, OK, run
 from dovetail.cli.plan_output import FAILED, conditions
 from dovetail.cli.question import Question
 from dovetail.cli.region import Region, resolve
-from dovetail.cli.searching import Search
-from dovetail.disrupt.bill import anew, bill
+from dovetail.cli.searching import Patience, Search
+from dovetail.disrupt.bill import Repacking, anew, bill, repack
 from dovetail.model.problem import Budget
 from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import solve
@@ -212,6 +214,40 @@ def test_repacking_that_was_cut_short_says_how_much_was_looked_at(
         assert repacking["nodesRemoved"] == repacking["nodesLookedAt"] < 60
         assert "at least by moving" in text and f"{repacking['nodesLookedAt']} {end}" in text
     assert "Repacking in place saves nothing" not in text
+
+
+def test_without_time_all_nodes_for_new_ones_are_a_move(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster()}))
+    problem = Question(filename=[str(path)]).problem()
+    prices, asked = node_prices(problem, REGION), anew(problem)
+    fresh = solve(asked, Budget(1_000))
+    assert repack(problem, prices, _no_time, Patience(0).budget()) == Repacking(0, 0, 0, 0, 0, 4, False)
+    found = repack(problem, prices, _no_time, Patience(0).budget(), fresh)
+    whole = bill(problem, prices, fresh)
+    assert found is not None and whole.fresh is not None
+    assert found.saving == whole.movable.cost - whole.fresh.cost > 0
+    assert (found.pods, found.nodes_gone, found.nodes_bought) == (12, 4, len(fresh.claims))
+    assert not found.complete
+    shown = " ".join(map(str, bill_lines(whole, found, Search().shared(), cut_short=True)))
+    assert "at least by moving 12 pods" in shown
+    assert "but not every set of them, in 10 s; --deadline 30s looks further." in shown
+
+
+def _no_time(_: object) -> NoReturn:
+    raise AssertionError("there is no time for a what-if")
+
+
+def test_the_questions_about_a_cluster_share_their_time() -> None:
+    whole = Search().shared()
+    assert whole.until is not None
+    half = whole.part(0.5)
+    assert half.until is not None and half.until < whole.until
+    assert half.what_ifs.nanoseconds < whole.what_ifs.nanoseconds <= 10 * SECOND
+    over = replace(whole, until=0)
+    assert not over.what_ifs.budget().left and over.explaining()()
+    for given in (Search(deadline=SECOND), Search(work=5)):  # what a user gives is for each question
+        assert given.shared() == given == given.part(0.5)
 
 
 @pytest.mark.parametrize(

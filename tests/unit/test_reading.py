@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.api.core import Pod
 from dovetail.base.errors import InputError
 from dovetail.reading import read
+from dovetail.units.quantity import parse_quantity
 
 ROLLOUT = """\
 apiVersion: argoproj.io/v1alpha1
@@ -53,6 +55,44 @@ def test_objects_of_servers_may_hold_what_is_not_known(tmp_path: Path) -> None:
     assert note == f"{file}:4: Pod x: unknown field spec.newField left out"
     with pytest.raises(InputError, match="unknown field newField"):
         read([file], strict=True)
+
+
+SERVED = """\
+apiVersion: v1
+kind: Pod
+metadata: {uid: u, name: x, labels: {a: b}, annotations: {c: d}}
+spec:
+  initContainers: null
+  containers:
+  - name: a
+    env: [{name: A, value: b}]
+    livenessProbe: {httpGet: {path: /, port: 80}}
+    volumeMounts: [{name: data, mountPath: /data}]
+    ports: [{containerPort: 80, hostPort: 80}]
+    resources: {limits: {cpu: 2}, requests: {memory: 1Gi}}
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+    {matchExpressions: [{key: a, operator: In, values: [b]}]}]}}}
+  tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: some, configMap: {name: some}}]
+status: {phase: Running, conditions: [{type: Ready, status: "True"}], containerStatuses: [{name: a}]}
+"""
+
+
+def test_of_an_object_of_a_server_the_same_is_read(tmp_path: Path) -> None:
+    """It was admitted, so only what is read is looked at; of one by hand all of it."""
+    file, by_hand = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    file.write_text(SERVED)
+    by_hand.write_text(SERVED.replace("uid: u, ", "").replace("[{name: a}]", "[{name: a, image: a}]"))
+    (served,), (written,) = read([file]).manifests, read([by_hand]).manifests
+    assert isinstance(served.object, Pod) and isinstance(written.object, Pod)
+    assert (served.object.spec, served.object.status) == (written.object.spec, written.object.status)
+    assert served.object.spec.containers[0].resources.requests["cpu"] == parse_quantity("2")
+    assert served.object.metadata.annotations == {"c": "d"}
+    (container,) = served.document["spec"]["containers"]
+    assert "env" not in container and "env" in served.located.value["spec"]["containers"][0]
+    assert "initContainers" not in served.document["spec"]
+    assert served.document["spec"]["volumes"] == written.document["spec"]["volumes"]
 
 
 def test_lists_pipes_and_gzip(tmp_path: Path) -> None:

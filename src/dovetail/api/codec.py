@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -15,6 +15,8 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 Document = dict[str, Any]
 _ABSENT: Any = object()
+_ALWAYS = ("apiVersion", "kind", "metadata")
+_WHOLE = frozenset({"volumes"})  # one without its source is taken for an emptyDir
 
 
 def decode(document: object, kind: type[T]) -> T:
@@ -71,6 +73,45 @@ def salvage(document: Mapping[str, Any], kind: type[S]) -> S:
         if field.required and field.name not in found:
             found[field.name] = salvage({}, part) if inside else (get_origin(part) or part)()
     return kind(**found)
+
+
+def pared(document: Document, kind: type[Object]) -> Document:
+    """The document without what the typed view drops; metadata stays whole. The input is left as it is.
+
+    Of a pod as a server keeps it that is more than half: variables, probes, mounts, what its containers did.
+    """
+    made = _pared(document, kind)
+    return {**made, **{key: document[key] for key in _ALWAYS if key in document}}
+
+
+def _pared(value: Document, kind: type[msgspec.Struct]) -> Document:
+    parts = _parts(kind)
+    made: Document = {}
+    for key, item in value.items():
+        if item is None or key not in parts:
+            continue
+        part = parts[key]
+        if part is not None:
+            if isinstance(item, dict):
+                item = _pared(item, part)
+            elif isinstance(item, list):
+                item = [_pared(one, part) if isinstance(one, dict) else one for one in item]
+        made[key] = item
+    return made
+
+
+@lru_cache(maxsize=256)
+def _parts(kind: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
+    """By key: the struct that is read there, alone or in a list; None for anything else."""
+    return {key: None if key in _WHOLE else _struct_of(of) for _, key, of in _fields(kind)}
+
+
+def _struct_of(kind: Any) -> type[msgspec.Struct] | None:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    if get_origin(kind) is dict:
+        return None  # its keys are names
+    return next((found for one in get_args(kind) if (found := _struct_of(one)) is not None), None)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from dovetail.cli.question import Output, Question, explaining, show
+from dovetail.cli.question import Output, Question, show
 from dovetail.cli.run_environment import Bool
+
+# Of the time that is left of 10 s, for each question about a cluster.
+_OF_PENDING, _OF_FORECAST, _OF_NEW_NODES = 0.3, 0.1, 0.4
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -82,15 +85,18 @@ def plan(
     wanted, search = conditions(fail_on), question.search()
     problem, copied = question.with_copies()
     region = question.place
+    if problem.nodes:
+        search = search.shared()
     with traced(trace, timed=not reproducible) as traces:
-        answer = replace(search, tracing=traces.one).answer(problem)
+        answer = replace(search.part(_OF_PENDING), tracing=traces.one).answer(problem)
     plan = answer.plan
-    nearest = nearest_misses(problem, plan, explaining(search.longest))
+    nearest = nearest_misses(problem, plan, search.explaining())
     if copied:  # what is said of a plan as a whole would be of its smaller part
         diversity, placed = 0, None
     else:
         diversity = diversity_cost(problem, plan)
-        placed = forecast(problem, plan, nominate=nominate_pods == "true", over=explaining(search.longest))
+        over = search.part(_OF_FORECAST).explaining()
+        placed = forecast(problem, plan, nominate=nominate_pods == "true", over=over)
     more = copies(problem, plan, copied, search.answer)
     answer = in_all(answer, more)
     plan = as_launched(problem, answer.plan)
@@ -109,10 +115,10 @@ def plan(
         from dovetail.disrupt.bill import anew, bill, repack
 
         prices = node_prices(problem, region.name if region else "")
-        fresh = search.answer(anew(problem))
+        fresh = search.part(_OF_NEW_NODES).answer(anew(problem))
         found = bill(problem, prices, fresh.plan)
         budget = search.what_ifs.budget()
-        moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget)
+        moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget, fresh.plan)
         lines = list(bill_lines(found, moves, search, cut_short=fresh.cut_short))
         bill_texts = [str(line) for line in lines if isinstance(line, Text)]
         tables += lines

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from dovetail.base.clock import SECOND
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.base.errors import InputError
 from dovetail.cli.snapshot import cluster_file
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from dovetail.reading import Reading
 
 _PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
-# An explanation has as long as the plan, and this at least: a short deadline is no reason for a short answer.
-_EXPLAINING = SECOND
 
 Output = Annotated[Literal["table", "json", "yaml"], Parameter(alias="-o")]
 
@@ -241,12 +237,6 @@ def _at_least(flag: str, value: int, least: int) -> int:
     if value < least:
         raise InputError(f"{value} is less than {least}", source=flag)
     return value
-
-
-def explaining(longest: int) -> Callable[[], bool]:
-    """Says when the time for explaining a plan is over; the plan may have taken so many nanoseconds."""
-    until = time.monotonic_ns() + max(_EXPLAINING, longest)
-    return lambda: time.monotonic_ns() > until
 
 
 def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,6 +25,7 @@ from dovetail.verify import verify
 
 GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless its length was given
 _STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
+_MANY = 5_000  # pods: the first search would not even come to a first plan
 _WHAT_IFS = 10  # a series of what-ifs has so many times the seconds or the work that a single one has
 _FURTHER = 3  # times as long is what is proposed to who wants more
 _SPENT = 0.9  # of its budget: a search that took less had nothing more to look at
@@ -47,10 +48,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long something is looked at: nanoseconds, or `work` units and no clock."""
+    """How long something is looked at: nanoseconds, or `work` units and no clock.
+
+    `among`: the nanoseconds of all questions, if this one has what is left of them.
+    """
 
     nanoseconds: int
     work: int | None = None
+    among: int | None = None
 
     def budget(self) -> SolveBudget:
         """So much to spend, from now on."""
@@ -62,7 +67,7 @@ class Patience:
     def __str__(self) -> str:
         if self.work is not None:
             return f"{self.work:,} units of work"
-        seconds = self.nanoseconds / SECOND
+        seconds = (self.among or self.nanoseconds) / SECOND
         return f"{seconds:g} s"
 
 
@@ -71,17 +76,44 @@ class Search:
     """`deadline` in nanoseconds, as work and as a clock at once; None: until proven within 1 %, or 10 s.
 
     `work`: so many units instead, and no clock: the same plan on every machine. `tracing` is asked for
-    someone to show each solve to.
+    someone to show each solve to. `until`: of a `shared` search, the time of the monotonic clock at its end.
     """
 
     deadline: int | None = None
     work: int | None = None
     tracing: Callable[[], Trace] = field(default=lambda: untraced)
+    until: int | None = None
 
     @property
     def longest(self) -> int:
-        """Nanoseconds that a single search may take; what is explained afterwards has as long."""
+        """Nanoseconds that a single search may take."""
         return self.deadline or SECOND
+
+    def explaining(self) -> Callable[[], bool]:
+        """Says when the time for explaining a plan is over, which begins now.
+
+        It has as long as the plan, and a second at least: a short deadline is no reason for a short answer.
+        """
+        until = time.monotonic_ns() + max(SECOND, self.longest)
+        if self.until is not None:
+            until = min(until, self.until)
+        return lambda: time.monotonic_ns() > until
+
+    def shared(self) -> Search:
+        """For an answer to several questions: where no length is given, they have 10 s in all.
+
+        What the process has computed so far is part of it, and what it waited for is not.
+        """
+        if self.deadline is not None or self.work is not None:
+            return self
+        return replace(self, until=time.monotonic_ns() + sum(_STEPS) - time.process_time_ns())
+
+    def part(self, share: float) -> Search:
+        """For one of the questions: that share of the time that is left to them."""
+        if self.until is None:
+            return self
+        now = time.monotonic_ns()
+        return replace(self, until=now + round(share * max(0, self.until - now)))
 
     @property
     def single(self) -> Search:
@@ -98,6 +130,8 @@ class Search:
         """With a series of `single` questions."""
         if self.work is not None:
             return Patience(0, _WHAT_IFS * self.work)
+        if self.until is not None:
+            return Patience(max(0, self.until - time.monotonic_ns()), among=sum(_STEPS))
         return Patience(max(_WHAT_IFS * SECOND, self.longest))
 
     @staticmethod
@@ -134,11 +168,14 @@ class Search:
         if self.deadline is not None:
             return _within(problem, self.deadline, self.tracing())
         start = time.monotonic_ns()
-        best, cut_short = _within(problem, _STEPS[0], self.tracing())
-        for step in _STEPS[1:]:
+        first, *others = _STEPS if len(problem.pods) <= _MANY else _STEPS[1:]
+        best, cut_short = _within(problem, max(_STEPS[0], self._at_most(first)), self.tracing())
+        for step in others:
             # A search that ended by itself was done with its share of the work: with more it looks farther.
             if not best.left and best.cost.gap <= GOOD_ENOUGH:
                 break
+            if not best.untried:  # else there is no answer yet: the other questions have to wait
+                step = self._at_most(step)
             if time.monotonic_ns() - start >= step:
                 continue  # so many pods that a first plan alone takes as long: there is no time to do better
             _report(best, step)
@@ -146,6 +183,9 @@ class Search:
             other, cut_short = _within(problem, step, self.tracing())
             best = min(best, other, key=lambda one: (len(one.left), one.cost.hourly, -one.cost.lower_bound))
         return best, cut_short and (bool(best.left) or best.cost.gap > GOOD_ENOUGH)
+
+    def _at_most(self, step: int) -> int:
+        return step if self.until is None else min(step, self.until - time.monotonic_ns())
 
 
 def _within(problem: Problem, nanoseconds: int, trace: Trace) -> tuple[Plan, bool]:

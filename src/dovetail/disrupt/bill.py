@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from dovetail.api.core import Pod
+from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
+from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.search import search
 from dovetail.disrupt.pods import eviction_cost, owned_by, reschedulable, unbound
@@ -23,6 +25,7 @@ from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtr
 from dovetail.solve.budget import SolveBudget
 
 Solve = Callable[[Problem], Plan]
+_PODS_A_SECOND = 6_000  # of one turn of a search for moves, at best: in less time it finds nothing
 _GROUP = "eks.amazonaws.com/nodegroup"
 
 
@@ -282,10 +285,13 @@ def shared(price: Price, pods: Resources, daemons: Resources, room: Resources) -
     return Parts(used, kept, price.hourly - used - kept, round(price.on_demand * full * ours))
 
 
-def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) -> Repacking | None:
+def repack(
+    problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget, fresh: Plan | None = None
+) -> Repacking | None:
     """Move after move as consolidation finds them, with no budget but work; None where nothing is priced.
 
-    `what_if` plans each move that is tried. Once `work` is used up, it is left at what was found.
+    `what_if` plans each move that is tried. Once `work` is used up, it is left at what was found. `fresh`
+    answers `anew(problem)`: where the search found nothing in time, all nodes for new ones are a move too.
     """
     movable = movable_nodes(problem)
     standing = replace(problem, pods=())
@@ -298,7 +304,8 @@ def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) 
     saving = bought = 0
     moves: list[Move] = []
     turn = Turn()
-    while work.left:
+    pods = sum(len(node.pods) for node in problem.nodes if node.name in costs)
+    while work.left and work.seconds > pods / _PODS_A_SECOND:
         turn = _next(standing, costs, what_if, work)
         if turn.move is None:
             break
@@ -307,6 +314,22 @@ def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) 
         moved |= {pod.key for one in turn.move.candidates for pod in one.pods}
         standing = applied(standing, turn.move, costs, names)
         bought += len(turn.move.claims) - sum(one.name not in origins for one in turn.move.candidates)
+    if not moves and not turn.complete and fresh is not None and origins == movable:
+        try:
+            move = _all_at_once(standing, costs, fresh)
+        except Refused:
+            pass
+        else:
+            return Repacking(
+                move.saving,
+                len({pod.key for one in move.candidates for pod in one.pods}),
+                len(origins),
+                len(move.claims),
+                len(origins),
+                len(origins),
+                complete=False,
+                moves=(move,),
+            )
     gone = origins - costs.keys()
     looked = len(origins) if turn.complete else len(gone) + len(origins & turn.stay)
     return Repacking(saving, len(moved), len(gone), bought, looked, len(origins), turn.complete, tuple(moves))
@@ -322,10 +345,20 @@ class Turn:
 
 
 def _next(problem: Problem, costs: Mapping[str, int], what_if: Solve, work: SolveBudget) -> Turn:
+    return searched(_freely(problem, costs), Memory(), what_if, work, 0)
+
+
+def _freely(problem: Problem, costs: Mapping[str, int]) -> Question:
+    """Which of the nodes with a price should go, if nothing held them back?"""
     candidates = tuple(candidate(node, costs[node.name]) for node in problem.nodes if node.name in costs)
     pools = {one.pool for one in candidates}
-    asked = Question(problem, candidates, dict.fromkeys(pools, len(candidates)), spot_to_spot=True)
-    return searched(asked, Memory(), what_if, work, 0)
+    return Question(problem, candidates, dict.fromkeys(pools, len(candidates)), spot_to_spot=True)
+
+
+def _all_at_once(problem: Problem, costs: Mapping[str, int], fresh: Plan) -> Move:
+    """All nodes that can go for those of the plan; raises Refused."""
+    asked = _freely(problem, costs)
+    return judged(asked, asked.candidates, asked.without(asked.candidates), fresh)
 
 
 def searched(asked: Question, memory: Memory, what_if: Solve, work: SolveBudget, now: int) -> Turn:

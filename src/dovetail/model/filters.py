@@ -77,7 +77,7 @@ class PodFacts:
         return self.pod.metadata.labels
 
 
-@by_identity(8192)
+@by_identity(32_768)
 def _rules(pod: Pod) -> _Rules:
     """What follows from the pod alone, without the pod: what is remembered of it must not keep it alive."""
     return (

@@ -36,13 +36,15 @@ def read_json(text: str, source: str) -> Iterator[Located]:
     line if malformed.
     """
     try:
-        if _is_one(text):
-            yield from _document(text, source, text, 0)
+        envelope = _envelope(text)
+        if envelope is not None or _is_one(text):
+            yield from _document(text, source, text, 0, envelope)
             return
         decoder, at = json.JSONDecoder(), _skipped(text, 0)
         while at < len(text):
             _, end = decoder.raw_decode(text, at)
-            yield from _document(text[at:end], source, text, at)
+            part = text[at:end]
+            yield from _document(part, source, text, at, _envelope(part))
             at = _skipped(text, end)
     except (msgspec.DecodeError, json.JSONDecodeError):
         raise _malformed(text, source) from None
@@ -67,13 +69,17 @@ def _skipped(text: str, at: int, over: str = _SPACE) -> int:
     return at
 
 
-def _document(part: str, source: str, text: str, at: int) -> Iterator[Located]:
+def _envelope(text: str) -> _List | None:
+    """Of a text that is a list and nothing else."""
+    try:
+        return _ENVELOPE.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _document(part: str, source: str, text: str, at: int, envelope: _List | None) -> Iterator[Located]:
     """The document that begins at `at` of the text, or its items."""
     place = _Place(text)
-    try:
-        envelope = _ENVELOPE.decode(part)
-    except msgspec.ValidationError:
-        envelope = None
     if envelope is None or not envelope.items or not envelope.kind.endswith("List"):
         yield _located(part, source, text, at, place)
         return
