@@ -1,4 +1,4 @@
-"""The pictures of the report and of `dovetail top` in docs/images: taken by `make pictures` alone."""
+"""The pictures of reports and of `dovetail top` in docs/images: taken by `make pictures` alone."""
 
 from __future__ import annotations
 
@@ -61,3 +61,18 @@ def test_picture_of_the_report(tmp_path: Path) -> None:
         page.wait_for_selector("body[data-rendered]")
         page.locator("#pods").scroll_into_view_if_needed()
         page.screenshot(path=IMAGES / "report-dark.png")
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(pages.CHROMIUM is None, reason="no Chromium on this machine to look at pages with")
+def test_picture_of_the_evening_three_ways(tmp_path: Path) -> None:
+    file = tmp_path / "evening.html"
+    policies = [
+        word for name in ("dovetail", "karpenter", "cluster-autoscaler") for word in ("--policy", name)
+    ]
+    assert run(["compare", str(EVENING), *policies, "--seeds", "1-3", "--report", str(file)]) == 0
+    with pages.browser() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": 1390})
+        page.goto(file.as_uri())
+        page.wait_for_selector("body[data-rendered]")
+        page.screenshot(path=IMAGES / "evening-three-ways.png")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.base.clock import MINUTE
+from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario.scenario import load
@@ -54,9 +54,16 @@ def deployment(name: str, replicas: int, cpu: str, extra: str = "") -> str:
         """)
 
 
-def play(folder: Path, manifests: str, *groups: str, duration: str = "6m", more: str = "") -> Result:
+def play(
+    folder: Path,
+    manifests: str,
+    *groups: str,
+    duration: str = "6m",
+    more: str = "",
+    text: str = SCENARIO,
+) -> Result:
     lines = "\n      ".join(groups)
-    text = SCENARIO.format(duration=duration, groups=lines, more=more)
+    text = text.format(duration=duration, groups=lines, more=more)
     (folder / "scenario.yaml").write_text(dedent(text))
     (folder / "pods.yaml").write_text(manifests)
     return simulate(load(folder))
@@ -118,7 +125,7 @@ def test_what_the_cluster_needs_at_least_stays(tmp_path: Path) -> None:
     more = "clusterAutoscaler: { coresTotal: '6:99' }"
     manifests = deployment("web", 1, "1200m")
     result = play(tmp_path, manifests, group("m5", "m5.large", 5, count=4), duration="30m", more=more)
-    assert len(of_kind(result, "instance.terminated")) == 2  # of five machines of two cores
+    assert len(of_kind(result, "group.shrinks")) == 2  # of five machines of two cores
 
 
 def test_empty_nodes_go_after_ten_minutes_and_used_ones_stay(tmp_path: Path) -> None:
@@ -176,6 +183,77 @@ def test_similar_groups_grow_evenly(tmp_path: Path) -> None:
     assert sorted(raised(result)) == [["za", 0, 2, 9], ["zb", 0, 2, 9]]
 
 
+def told(result: Result, reason: str) -> list[str]:
+    return [str(one["message"]) for one in of_kind(result, "event") if one["reason"] == reason]
+
+
+@pytest.mark.parametrize(
+    ("kind", "after"),
+    [("spot_interrupted", 120), ("instance_terminated", 0), ("instance_status", 35)],
+)
+def test_a_group_starts_another_instance_for_one_that_is_gone(tmp_path: Path, kind: str, after: int) -> None:
+    more = f'interruptions: [{{ at: "10:05", kind: {kind} }}]'
+    spot = group("m5", "m5.large", 5, count=2).replace("zones", "capacityType: spot, zones")
+    result = play(tmp_path, deployment("web", 2, "1500m"), spot, duration="15m", more=more)
+    ended = [(one["t"] - result.start) / SECOND for one in of_kind(result, "instance.terminated")]
+    assert ended == [5 * 60 + after] * 2
+    starts = [one for one in of_kind(result, "instance.started") if one["claim"]]
+    assert len(starts) == 2 and not of_kind(result, "group.raised")  # the target stays as it was
+    assert result.summary.pods.unbound == 0
+
+
+def test_what_only_announces_an_end_moves_no_group(tmp_path: Path) -> None:
+    kinds = ("rebalance_recommendation", "scheduled_change", "event_status")
+    more = "interruptions: [" + ", ".join(f'{{ at: "10:05", kind: {kind} }}' for kind in kinds) + "]"
+    spot = group("m5", "m5.large", 5, count=1).replace("zones", "capacityType: spot, zones")
+    result = play(tmp_path, deployment("web", 1, "1500m"), spot, more=more)
+    assert not of_kind(result, "instance.terminated")
+
+
+def test_instances_that_never_join_are_removed_and_their_group_is_left_alone(tmp_path: Path) -> None:
+    groups = (group("broken", "m5.large", 5), group("other", "m5.xlarge", 5))
+    flags = "expander: [priority], priorities: { 10: [broken], 5: [other] }, groupJoinFailures: 1"
+    result = play(
+        tmp_path,
+        deployment("web", 2, "1500m"),
+        *groups,
+        duration="20m",
+        more=f"clusterAutoscaler: {{ {flags} }}",
+    )
+    removed = of_kind(result, "group.unregistered")
+    assert [one["group"] for one in removed] == ["broken", "broken"]
+    assert min(one["t"] for one in removed) - result.start > 15 * MINUTE
+    assert told(result, "DeleteUnregistered") == [
+        f"Removed unregistered node {one['node']}" for one in removed
+    ]
+    assert told(result, "ScaleUpTimedOut") == ["Nodes added to group broken failed to register within 15m0s"]
+    assert [change[0] for change in raised(result)] == ["broken", "other"]
+
+
+@pytest.mark.parametrize("rebalancing", [True, False])
+def test_a_group_keeps_its_zones_even_whatever_runs_there(tmp_path: Path, rebalancing: bool) -> None:
+    more = f"clusterAutoscaler: {{ groupZoneRebalancing: {str(rebalancing).lower()} }}"
+    pinned = deployment("web", 2, "1500m", "nodeSelector: { topology.kubernetes.io/zone: us-east-1a }")
+    result = play(tmp_path, pinned, group("m5", "m5.large", 5, count=4), duration="15m", more=more)
+    assert len(of_kind(result, "group.shrinks")) == 2  # the empty ones, both in the other zone
+    moved = of_kind(result, "group.rebalanced")
+    assert bool(moved) is rebalancing
+    # Its pod waits for the node of a zone that the group has just left.
+    assert bool(of_kind(result, "group.raised")) is rebalancing
+
+
+def test_nothing_is_done_while_many_nodes_are_not_ready(tmp_path: Path) -> None:
+    scenario = deployment("web", 5, "1500m") + "---\n" + deployment("late", 1, "64")
+    more = "clusterAutoscaler: { okTotalUnreadyCount: 2, maxTotalUnreadyPercentage: 50 }"
+    slow = SCENARIO.replace("ready: {{ median: 8s }}", "ready: {{ median: 60m }}")
+    result = play(tmp_path, scenario, group("m5", "m5.large", 10), duration="25m", more=more, text=slow)
+    unhealthy = of_kind(result, "cluster.unhealthy")
+    assert unhealthy and min(one["t"] for one in unhealthy) - result.start > 15 * MINUTE
+    assert set(told(result, "ClusterUnhealthy")) == {"Cluster is unhealthy"}
+    assert told(result, "ScaledUpGroup") == ["Scale-up: group m5 size set to 5 instead of 0 (max: 10)"]
+    assert [list(change) for change in raised(result)] == [["m5", 0, 5, 10]]
+
+
 @pytest.mark.parametrize(
     ("groups", "more", "words"),
     [
@@ -197,6 +275,13 @@ def test_similar_groups_grow_evenly(tmp_path: Path) -> None:
         ),
         ((group("a", "m5.large", 3),), "clusterAutoscaler: { coresTotal: '9' }", "is not MIN:MAX"),
         ((group("a", "m5.large", 3),), "clusterAutoscaler: { scanInterval: 0s }", "is not more than 0s"),
+        ((group("a", "m5.large", 3),), "clusterAutoscaler: { okTotalUnreadyCount: -1 }", "is less than 0"),
+        (
+            (group("a", "m5.large", 3),),
+            "clusterAutoscaler: { maxTotalUnreadyPercentage: 101 }",
+            "is not from 0 to 100",
+        ),
+        ((group("a", "m5.large", 3),), "clusterAutoscaler: { groupJoinFailures: 2 }", "is not from 0 to 1"),
         (
             (group("a", "m5.large", 3),),
             "clusterAutoscaler: { expander: [priority], priorities: { 1: ['('] } }",

@@ -22,7 +22,7 @@ from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.analysis.observer import Observer
 from dovetail.simulate.clusterautoscaler.loop import ClusterAutoscaler, cluster_autoscaler
 from dovetail.simulate.environment.cloud import cloud_of, interruptions
-from dovetail.simulate.environment.interruptions import interrupt
+from dovetail.simulate.environment.interruptions import Interruptible, interrupt
 from dovetail.simulate.environment.nodegroup import groups, place_of, start
 from dovetail.simulate.environment.volumes import Volumes
 from dovetail.simulate.faults.dice import Dice
@@ -122,13 +122,15 @@ class Cluster:
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
         yield from self.cloud.parts()
+        concerned: Interruptible = self.cloud
         if self._rival is not None:
             yield "cluster autoscaler", self._rival.run()
+            concerned = self._rival.instances
         else:
             yield from self._dovetail()
             yield "watchdog", self._watch_instances()
         planned = interruptions(self._scenario)
-        yield "interruptions", interrupt(self._clock, self.cloud, self._scenario.seed, planned)
+        yield "interruptions", interrupt(self._clock, concerned, self._scenario.seed, planned)
         yield "changes", make_changes(self._clock, self.server, self._log, self._scenario.changes)
         if self._scenario.history:
             yield "history", play_history(self._clock, self.server, self._log, self._scenario.history)

@@ -7,12 +7,13 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import msgspec
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
-from dovetail.api.meta import Object, condition, is_true
+from dovetail.api.meta import Meta, Object, condition, is_true
 from dovetail.api.workloads import DaemonSet, Job, PodDisruptionBudget, ReplicaSet, StatefulSet
 from dovetail.base.clock import HOUR, MINUTE, SECOND, Clock
 from dovetail.base.errors import ApiError, InputError, NotFound
@@ -24,7 +25,12 @@ from dovetail.kube.recorder import Recorder
 from dovetail.model.filters import ClusterView, NodeView, Placement
 from dovetail.model.labels import HOSTNAME, ZONE, ZONE_ID
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, total
-from dovetail.simulate.clusterautoscaler.groups import AutoScalingGroup, GroupSpec, Surroundings
+from dovetail.simulate.clusterautoscaler.groups import (
+    AutoScalingGroup,
+    GroupInstances,
+    GroupSpec,
+    Surroundings,
+)
 from dovetail.simulate.clusterautoscaler.rotation import Rotation
 from dovetail.simulate.clusterautoscaler.scaledown import (
     TO_BE_DELETED,
@@ -53,7 +59,7 @@ from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.scenario import Scenario
 from dovetail.simulate.scenario.schema import ClusterAutoscalerFlags
 from dovetail.simulate.workloads.pods import from_template
-from dovetail.units.duration import parse_duration
+from dovetail.units.duration import format_duration, parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 
 _NOW, _GPU_WAIT = 2 * SECOND, 30 * SECOND  # pods younger than that are waited for
@@ -61,6 +67,7 @@ _SETTLE = 5 * SECOND  # between the taint and the first eviction
 _EVICTING = 2 * MINUTE  # how long refused evictions are tried again
 _GRACE = 600 * SECOND  # how long pods may take to end
 _BACKOFF, _LONGEST_BACKOFF, _FORGET = 5 * MINUTE, 30 * MINUTE, 3 * HOUR
+_STARTUP = 15 * MINUTE  # a node that is not ready yet is only starting for so long
 _RECHECK = 5 * MINUTE  # nodes found unremovable are not looked at again for so long
 _EMPTY_AT_ONCE, _DRAINED_AT_ONCE = 10, 1
 _DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -79,6 +86,9 @@ class Options:
     delay_after_add: int = 10 * MINUTE
     delay_after_failure: int = 3 * MINUTE
     provision_time: int = 15 * MINUTE
+    unready_count: int = 3  # nodes that may be unready whatever their share
+    unready_share: float = 0.45  # of all nodes, or of a group's
+    rebalancing: bool = True  # what groups do by themselves
     expendable_below: int = -10
     balance: bool = False
     totals: Mapping[str, tuple[int, int]] = field(
@@ -86,6 +96,17 @@ class Options:
     )  # resource -> least, most of all nodes
     most_nodes: int = 0  # of the cluster; 0: any number
     flags: Flags = field(default_factory=Flags)
+
+
+class _StatusMap(Object, frozen=True, kw_only=True):
+    """The ConfigMap that events about the cluster as a whole are written at."""
+
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "ConfigMap"
+    PLURAL: ClassVar[str] = "configmaps"
+
+
+_STATUS = _StatusMap(metadata=Meta(name="cluster-autoscaler-status", namespace="kube-system"))
 
 
 @dataclass(slots=True)
@@ -141,16 +162,19 @@ class ClusterAutoscaler:
         self._clock = clock
         self._log = log
         self._groups = {group.spec.name: group for group in groups}
+        self.instances = GroupInstances(groups, clock, log)
         self._options = options
         self._draws: random.Random = stream(seed, "cluster-autoscaler", "expander")
         self._recorder = Recorder(client, clock, component="cluster-autoscaler", verbatim=True)
         self._cluster = _Cluster()
         self._asked: dict[str, int] = {}  # group -> when its target last went up
+        # Group -> its registered nodes and target, and since when the target is above them.
+        self._short: dict[str, tuple[int, int, int]] = {}
+        self._unregistered: dict[str, int] = {}  # member without a node -> since when
         self._backoffs: dict[str, _Backoff] = {}
         self._unneeded: dict[str, int] = {}  # node -> since when
         self._unremovable: dict[str, int] = {}  # node -> until when it is not looked at
         self._leaving: dict[str, bool] = {}  # node on its way out -> is it drained?
-        self._ended: set[str] = set()  # nodes that were taken out of their groups
         self._last_add = self._last_failure = -HOUR * 24
 
     async def run(self) -> None:
@@ -158,6 +182,8 @@ class ClusterAutoscaler:
         async with asyncio.TaskGroup() as tasks:
             for kind in _KINDS:
                 tasks.create_task(self._follow(kind))
+            for name, group in self._groups.items() if self._options.rebalancing else ():
+                tasks.create_task(group.keep_zones_even(), name=f"zones of {name}")
             while True:
                 await self._clock.sleep(self._options.scan_interval)
                 await self._scan(tasks)
@@ -168,7 +194,10 @@ class ClusterAutoscaler:
         await informer.run()
 
     async def _scan(self, tasks: asyncio.TaskGroup) -> None:
-        await self._give_up_late_groups()
+        await self._remove_unregistered()
+        await self._back_late_groups_off()
+        if await self._is_unhealthy() or self._fix_sizes():
+            return
         pods = self._cluster.pods()
         helped = self._to_help(pods)
         now = self._clock.now()
@@ -184,7 +213,7 @@ class ClusterAutoscaler:
         view = ClusterView(NodeView.of(node) for node in self._cluster.nodes() if _is_ready(node))
         if upcoming:
             for group in self._groups.values():
-                coming = group.target - sum(name in view.nodes for name in group.members)
+                coming = self._coming(group)
                 if coming > 0:
                     template = self._template(group)
                     for number in range(coming):
@@ -234,6 +263,10 @@ class ClusterAutoscaler:
     async def _scale_up(self, helped: Sequence[Pod], pods: Sequence[Pod]) -> bool:
         """Raise the target of the group that the expander picks; True iff one was raised."""
         if self._nodes_left() <= 0:
+            most = self._options.most_nodes
+            await self._report(
+                "Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}"
+            )
             return False
         alike = _alike(helped)
         options: list[Option] = []
@@ -252,6 +285,9 @@ class ClusterAutoscaler:
             await self._report_unhelped(helped, reasons)
             return False
         changes = self._raise(best)
+        for name, old, new, most in changes:
+            text = f"Scale-up: group {name} size set to {new} instead of {old} (max: {most})"
+            await self._report("Normal", "ScaledUpGroup", text)
         plan = ", ".join(f"{{{name} {old}->{new} (max: {most})}}" for name, old, new, most in changes)
         for pod in best.pods:
             await self._recorder.publish(
@@ -268,6 +304,9 @@ class ClusterAutoscaler:
         backoff = self._backoffs.get(group.spec.name)
         if backoff is not None and self._clock.now() < backoff.until:
             return "in backoff after failed scale-up"
+        nodes = [node for node in self._cluster.nodes() if node.metadata.name in group.members]
+        if self._too_many_unready(nodes):
+            return "not ready for scale-up"
         if group.target >= group.spec.most:
             return "max node group size reached"
         return self._over_totals(group, 1)
@@ -301,7 +340,7 @@ class ClusterAutoscaler:
 
     def _others(self) -> list[Node]:
         """Nodes of no group, nor of one until now."""
-        known = {name for group in self._groups.values() for name in group.members} | self._ended
+        known = {name for group in self._groups.values() for name in (*group.members, *group.former)}
         return [node for node in self._cluster.nodes() if node.metadata.name not in known]
 
     def _option(
@@ -368,11 +407,55 @@ class ClusterAutoscaler:
             message = f"pod didn't trigger scale-up: {text}" if text else "pod didn't trigger scale-up"
             await self._recorder.publish(pod, "Normal", "NotTriggerScaleUp", message, ttl=MINUTE)
 
-    async def _give_up_late_groups(self) -> None:
-        """A group whose instances do not come is lowered, and left alone for a while."""
+    # Health of the cluster and its groups
+
+    async def _report(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        await self._recorder.publish(_STATUS, type_, reason, message, dedupe=(message,), ttl=MINUTE)
+
+    def _coming(self, group: AutoScalingGroup) -> int:
+        """How many nodes of the group are still to become ready."""
+        now = self._clock.now()
+        there = (node for node in self._cluster.nodes() if node.metadata.name in group.members)
+        return group.target - sum(_is_ready(node) or _is_unready(node, now) for node in there)
+
+    async def _remove_unregistered(self) -> None:
+        """Instances that have run for a while and are no node are terminated, down to the group's minimum."""
+        now, nodes = self._clock.now(), {node.metadata.name for node in self._cluster.nodes()}
+        missing = [
+            (name, group)
+            for group in self._groups.values()
+            for name in group.members
+            if name not in nodes and name not in self._leaving
+        ]
+        self._unregistered = {name: self._unregistered.get(name, now) for name, _ in missing}
+        for name, group in missing:
+            long = now - self._unregistered[name] > self._options.provision_time
+            if long and group.target > group.spec.least:
+                del self._unregistered[name]
+                self._log.record("group.unregistered", group=group.spec.name, node=name)
+                group.remove(name)
+                await self._report("Normal", "DeleteUnregistered", f"Removed unregistered node {name}")
+
+    def _too_many_unready(self, nodes: Sequence[Node]) -> bool:
+        now = self._clock.now()
+        unready = sum(_is_unready(node, now) for node in nodes)
+        return unready > self._options.unready_count and unready > self._options.unready_share * len(nodes)
+
+    async def _is_unhealthy(self) -> bool:
+        """True iff so many nodes are not ready that nothing is done: the trouble is not one of nodes."""
+        nodes = self._cluster.nodes()
+        if not self._too_many_unready(nodes):
+            return False
+        self._unneeded.clear()
+        self._log.record("cluster.unhealthy", nodes=len(nodes))
+        await self._report("Warning", "ClusterUnhealthy", "Cluster is unhealthy")
+        return True
+
+    async def _back_late_groups_off(self) -> None:
+        """A group whose nodes do not come is left alone for a while."""
         now = self._clock.now()
         for name, group in self._groups.items():
-            if not group.missing:
+            if self._coming(group) <= 0:
                 self._asked.pop(name, None)
             elif now - self._asked.get(name, now) > self._options.provision_time:
                 known = self._backoffs.get(name)
@@ -381,8 +464,26 @@ class ClusterAutoscaler:
                 self._backoffs[name] = _Backoff(now + length, length, now)
                 self._last_failure = now
                 self._log.record("group.timedOut", group=name, missing=group.missing)
-                group.lower_to(len(group.members))
+                within = format_duration(self._options.provision_time)
+                text = f"Nodes added to group {name} failed to register within {within}"
+                await self._report("Warning", "ScaleUpTimedOut", text)
                 self._asked.pop(name, None)
+
+    def _fix_sizes(self) -> bool:
+        """Lower targets that no instance has come to for a while; True iff one was lowered."""
+        now, nodes = self._clock.now(), {node.metadata.name for node in self._cluster.nodes()}
+        fixed = False
+        for name, group in self._groups.items():
+            registered = sum(member in nodes for member in group.members)
+            known = self._short.get(name)
+            if registered >= group.target:
+                self._short.pop(name, None)
+            elif known is None or known[:2] != (registered, group.target):
+                self._short[name] = (registered, group.target, now)
+            elif now - known[2] > self._options.provision_time and group.missing:
+                group.lower_to(len(group.members))
+                fixed = True
+        return fixed
 
     # Scale-down
 
@@ -452,8 +553,8 @@ class ClusterAutoscaler:
     async def _end(self, name: str, group: AutoScalingGroup) -> None:
         try:
             if await self._empty(name):
-                self._ended.add(name)
-                group.remove(name)
+                if name in group.members:  # its instance may have gone by itself
+                    group.remove(name)
             else:
                 self._last_failure = self._clock.now()
                 await self._taint(name, on=False)
@@ -501,6 +602,12 @@ class ClusterAutoscaler:
 
 def _is_ready(node: Node) -> bool:
     return is_true(node.status.conditions, "Ready") and not node.deleting
+
+
+def _is_unready(node: Node, now: int) -> bool:
+    """True iff it is not ready, and has had long enough to become so for the first time."""
+    begun = parse_rfc3339(node.metadata.creation_timestamp) + _STARTUP
+    return not _is_ready(node) and not node.deleting and begun <= now
 
 
 def _is_refused(pod: Pod) -> bool:
@@ -580,6 +687,7 @@ def cluster_autoscaler(
         seed=scenario.seed,
         latency=Distribution.of(file.cluster_autoscaler.group_latency),
         terminate=scenario.latencies["terminate"],
+        unregistered=file.cluster_autoscaler.group_join_failures,
     )
     groups = []
     for i, group in enumerate(file.node_groups):
@@ -606,6 +714,9 @@ def options(flags: ClusterAutoscalerFlags) -> Options:
         unneeded=parse_duration(flags.scale_down_unneeded_time),
         delay_after_add=parse_duration(flags.scale_down_delay_after_add),
         provision_time=parse_duration(flags.max_node_provision_time),
+        unready_count=flags.ok_total_unready_count,
+        unready_share=flags.max_total_unready_percentage / 100,
+        rebalancing=flags.group_zone_rebalancing,
         expendable_below=flags.expendable_pods_priority_cutoff,
         balance=flags.balance_similar_node_groups,
         totals={

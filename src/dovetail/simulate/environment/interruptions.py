@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from dovetail.base.clock import Clock
 from dovetail.base.streams import stream
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
-from dovetail.simulate.environment.port import Cloud
 from dovetail.simulate.scenario.schema import IMPAIRMENTS
 
 # What only machines of one capacity type know.
@@ -43,7 +43,19 @@ class PlannedInterruption:
         )
 
 
-async def interrupt(clock: Clock, cloud: Cloud, seed: int, planned: Sequence[PlannedInterruption]) -> None:
+class Interruptible(Protocol):
+    """Instances to which something may happen, as `Cloud` says."""
+
+    async def list(self) -> Sequence[Instance]: ...
+
+    def interrupt(self, provider_id: str, kind: InterruptionKind, /) -> None: ...
+
+    def impair(self, provider_id: str, category: str, /) -> None: ...
+
+
+async def interrupt(
+    clock: Clock, cloud: Interruptible, seed: int, planned: Sequence[PlannedInterruption]
+) -> None:
     """Let each happen at its time; which instances it meets is drawn by their ids."""
     for number, item in sorted(enumerate(planned), key=lambda pair: pair[1].at):
         await clock.sleep(max(0, item.at - clock.now()))

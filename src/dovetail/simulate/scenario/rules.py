@@ -96,6 +96,15 @@ def _flags(document: Document, flags: ClusterAutoscalerFlags) -> None:
         document.parse(f"{section}.{name}", parse_totals, text)
     if flags.max_nodes_total < 0:
         raise document.error(f"{flags.max_nodes_total} is less than 0", f"{section}.maxNodesTotal")
+    if flags.ok_total_unready_count < 0:
+        text = f"{flags.ok_total_unready_count} is less than 0"
+        raise document.error(text, f"{section}.okTotalUnreadyCount")
+    if not 0 <= flags.max_total_unready_percentage <= 100:
+        text = f"{flags.max_total_unready_percentage} is not from 0 to 100"
+        raise document.error(text, f"{section}.maxTotalUnreadyPercentage")
+    if not 0 <= flags.group_join_failures <= 1:
+        text = f"{flags.group_join_failures} is not from 0 to 1"
+        raise document.error(text, f"{section}.groupJoinFailures")
     known = ("priority", *EXPANDERS)
     for i, name in enumerate(flags.expander):
         if name in UNPLAYED_EXPANDERS:

@@ -137,6 +137,8 @@ class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):
     scale_down_unneeded_time: str = "10m"
     scale_down_delay_after_add: str = "10m"
     max_node_provision_time: str = "15m"
+    ok_total_unready_count: int = 3
+    max_total_unready_percentage: int = 45
     expendable_pods_priority_cutoff: int = -10
     balance_similar_node_groups: bool = False
     cores_total: str = "0:320000"  # least and most of all nodes together
@@ -145,6 +147,8 @@ class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):
     skip_nodes_with_local_storage: bool = True
     skip_nodes_with_system_pods: bool = True
     group_latency: Latency = Latency(median="35s")  # from a raised target until the instance starts
+    group_zone_rebalancing: bool = True  # groups keep their zones even, by ending nodes
+    group_join_failures: float = 0.0  # share of their instances whose nodes never join
 
 
 class Settings(Section, frozen=True, kw_only=True):
