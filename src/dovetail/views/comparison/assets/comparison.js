@@ -86,3 +86,4 @@ header();
 steps();
 table();
 charts();
+document.body.dataset.rendered = "true";

@@ -58,3 +58,4 @@ for (const [id, at] of [["across", 0], ["up", 1]]) {
 theme(byId("theme"));
 table();
 picture();
+document.body.dataset.rendered = "true";
