@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from operated import START, Operated, play, pod, pool, replicas
 from stories import apart, inflate
 
@@ -67,6 +68,37 @@ def test_the_replacement_is_up_before_anything_is_drained() -> None:
         "Disrupting NodeClaim: Drifted",
         "Disrupting Node: Drifted",
     ]
+
+
+@pytest.mark.parametrize("names", ["bcd", "dcb"])
+def test_pods_go_where_the_replacement_was_planned_for(names: str, monkeypatch: Any) -> None:
+    """By the scheduler's scores, or its order, others would take the little room that there is elsewhere, and
+    another node would be bought for the one that fits nowhere then. It comes to new pods within milliseconds.
+    """
+
+    async def script(world: Operated) -> None:
+        patch = world.client.patch
+
+        async def slow(kind: Any, *names: str, **how: Any) -> Any:
+            if kind is Pod:
+                await world.clock.sleep(SECOND // 10)
+            return await patch(kind, *names, **how)
+
+        monkeypatch.setattr(world.client, "patch", slow)
+        sizes = zip(names, ("900m", "1200m", "700m"), strict=True)
+        world.create(node_class(), lasting(weight=10), lasting(name="steady"))
+        world.create(*(replicas(name, 1, cpu) for name, cpu in sizes))
+        await world.clock.sleep(3 * MINUTE)
+        world.create(pod("a", "1", nodeSelector={labels.NODEPOOL: "steady"}))
+        await world.clock.sleep(3 * MINUTE)
+        await relabel(world)
+        await world.clock.sleep(10 * MINUTE)
+        where = {pod.metadata.name[0]: pod.spec.node_name for pod in world.state.all(Pod)}
+        assert where["a"] == where[names[0]] != where[names[1]] == where[names[2]]
+
+    world = play(script)
+    assert len(world.records("disruption")) == 1
+    assert len(world.records("instance.started")) == 3
 
 
 def test_what_drift_moves_counts_as_moved() -> None:

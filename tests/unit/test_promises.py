@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod, PodStatus
@@ -119,3 +120,65 @@ def test_room_that_is_left_goes_to_promised_pods_in_the_schedulers_order(
     node = decode({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}, Node)
     place = Machine(node, None if initialized else machine().claim)
     assert [item.metadata.name for item in with_room(place, bound, promised)] == kept
+
+
+def replica(name: str, owner: str = "web-1", **meta: object) -> Pod:
+    made = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
+    return decode(
+        {"metadata": {"name": name, "namespace": "shop", "uid": name, "ownerReferences": [made], **meta}}, Pod
+    )
+
+
+def ending(name: str, until: int) -> Pod:
+    return replica(name, deletionTimestamp=to_rfc3339(START + until * SECOND))
+
+
+@pytest.mark.parametrize(
+    ("came", "now", "placed"),
+    [
+        (replica("new"), 1, True),
+        (replica("new"), 50, True),  # once the old one was gone, as in a StatefulSet, and 20 s beside
+        (replica("new", owner="web-2"), 1, False),  # another ReplicaSet's
+        (Pod(metadata=Meta(name="new", namespace="shop", uid="new")), 1, False),  # nobody's
+    ],
+)
+def test_what_comes_in_place_of_a_pod_that_moves_has_its_place(came: Pod, now: int, placed: bool) -> None:
+    promises = Promises(WINDOW)
+    promises.move(replica("old"), "pool-abcde")
+    assert not promises.succeed(came, START), "the old one runs still"
+    promises.ends(ending("old", 30), START)
+    assert promises.succeed(came, START + now * SECOND) is placed
+    place = promises.place(came, {"pool-abcde": machine()}.get, START + now * SECOND)
+    assert (place is not None) is placed
+    again = promises.succeed(replica("newer"), START + SECOND)
+    assert again is not placed, "it was given twice, or was lost"
+
+
+def test_pods_that_leave_a_node_for_others_are_known_until_they_have_come_or_do_not_come_any_more() -> None:
+    promises = Promises(WINDOW)
+    new, far, other = frozenset(("pool-abcde", "ip-1")), frozenset(("ip-2",)), frozenset(("ip-3",))
+    for name, node, place in (("a", "n1", "pool-abcde"), ("b", "n1", "ip-2"), ("c", "n2", "ip-3")):
+        running = replica(name)
+        promises.move(replace(running, spec=replace(running.spec, node_name=node)), place)
+    assert promises.moves_to(replica("a")) == "pool-abcde"
+    assert promises.successors(new) and promises.successors(other)
+    assert promises.beside(new, START) == far
+    assert promises.beside(other, START) == frozenset()
+    promises.ends(ending("b", 0), START)
+    assert promises.moves_to(replica("b")) == ""
+    assert promises.beside(new, START) == far, "its successor is still to come"
+    assert promises.beside(new, START + 21 * SECOND) == frozenset()
+    assert promises.succeed(replica("new"), START)
+    assert promises.beside(new, START) == frozenset()
+    assert promises.successors(new)
+    promises.ends(ending("a", 0), START)
+    assert not promises.successors(new)
+
+
+def test_a_place_is_for_the_successor_of_the_pod_that_was_planned_to_move() -> None:
+    promises = Promises(WINDOW)
+    promises.move(replica("old"), "pool-abcde")
+    renewed = replica("old", uid="another pod of that name")
+    assert promises.moves_to(renewed) == ""
+    promises.ends(renewed, START)
+    assert not promises.succeed(replica("new"), START)

@@ -1,4 +1,4 @@
-"""Places that a plan gave to pods which are not bound yet.
+"""Places that a plan gave to pods which are not bound yet, and to what comes in place of pods that must move.
 
 Without them every round would plan again for pods whose nodes are still coming up, place them otherwise than
 the round before, and buy a node that is not needed.
@@ -7,7 +7,7 @@ the round before, and buy a node that is not needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import condition
@@ -28,6 +28,20 @@ class Promise:
     pod: str
     machine: str
     made: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Vacancy:
+    """A place on `machine` for what `owner` (by UID) makes in place of the pod `left` (by UID), on `node`.
+
+    It is kept up to the instant `until`; 0 before that pod ends.
+    """
+
+    left: str
+    node: str
+    owner: str
+    machine: str
+    until: int = 0
 
 
 def ready_since(machine: Machine) -> int | None:
@@ -79,6 +93,8 @@ class Promises:
     def __init__(self, window: int) -> None:
         self._window = window
         self._by_pod: dict[str, Promise] = {}
+        self._moving: dict[str, _Vacancy] = {}  # by key of a pod that runs elsewhere still
+        self._vacant: dict[str, _Vacancy] = {}  # by UID of a pod that ends, in the order in which they did
         self._bound = 0  # the instant at which a pod that had a promise was bound last
 
     def make(self, pod: Pod, machine: str, now: int) -> None:
@@ -97,6 +113,56 @@ class Promises:
     def forget(self, key: str) -> None:
         """The pod is gone."""
         self._by_pod.pop(key, None)
+
+    def move(self, pod: Pod, machine: str) -> None:
+        """The pod runs and must move; what comes in its place is planned to run on `machine`."""
+        owner = pod.metadata.controller()
+        if owner is not None:
+            self._moving[pod.key] = _Vacancy(pod.metadata.uid, pod.spec.node_name, owner.uid, machine)
+
+    def moves_to(self, pod: Pod) -> str:
+        """Where what comes in the running pod's place is planned to run; "" if nothing is planned."""
+        known = self._moving.get(pod.key)
+        return known.machine if known is not None and known.left == pod.metadata.uid else ""
+
+    def ends(self, pod: Pod, now: int) -> None:
+        """The pod is being deleted, or gone: its successor may come from now on.
+
+        A ReplicaSet makes it at once, a StatefulSet once the pod is gone.
+        """
+        known = self._moving.pop(pod.key, None)
+        if known is None or known.left != pod.metadata.uid:
+            return
+        gone = parse_rfc3339(pod.metadata.deletion_timestamp) if pod.deleting else now
+        self._vacant[known.left] = replace(known, until=max(gone, now) + self._window)
+        while self._vacant and (first := next(iter(self._vacant.values()))).until < now:
+            del self._vacant[first.left]
+
+    def succeed(self, pod: Pod, now: int) -> bool:
+        """Promise a pod that just came the place of one that its owner lost; False: there is none."""
+        owner = pod.metadata.controller()
+        if owner is None:
+            return False
+        for one in self._vacant.values():
+            if owner.uid == one.owner and one.until >= now:
+                del self._vacant[one.left]
+                self.make(pod, one.machine, now)
+                return True
+        return False
+
+    def successors(self, machines: Collection[str]) -> bool:
+        """True iff running pods are to move to a machine that has one of these names."""
+        return any(one.machine in machines for one in self._moving.values())
+
+    def beside(self, machines: Collection[str], now: int) -> frozenset[str]:
+        """Where else pods are to move, still to come, that are or were on nodes with ones that move there."""
+        nodes = {one.node for one in self._moving.values() if one.machine in machines}
+        vacant = [one for one in self._vacant.values() if one.until >= now]
+        return frozenset(
+            one.machine
+            for one in (*self._moving.values(), *vacant)
+            if one.node in nodes and one.machine not in machines
+        )
 
     def bound(self, key: str, now: int) -> None:
         """The pod is bound, wherever that is."""

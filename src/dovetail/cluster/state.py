@@ -219,10 +219,19 @@ class State:
         return any(self._nominated.get(name, 0) > now for name in machine.names())
 
     def promise(self, pod: Pod, name: str) -> None:
-        """A plan gave the pod a place on the claim or node of that name."""
+        """A plan gave the pod a place on the claim or node of that name.
+
+        One that runs and must move leaves it to the pod that its owner makes in its place.
+        """
+        if pod.spec.node_name:
+            self._promises.move(pod, name)
+            return
         self._promises.make(pod, name, self._clock.now())
+        self._promised(pod.key)
+
+    def _promised(self, key: str) -> None:
         for callback in self._on_promise:
-            callback(pod.key)
+            callback(key)
 
     def on_promise(self, callback: Callable[[str], None]) -> None:
         """Call back with the key of every pod that is given a place."""
@@ -231,6 +240,21 @@ class State:
     def promised_on(self, machine: Machine) -> tuple[str, ...]:
         """Keys of the pods that were given a place on the machine, whether that holds or not."""
         return self._promises.on(machine.names())
+
+    def successors_on(self, machine: Machine) -> bool:
+        """True iff running pods are to move to the machine."""
+        return self._promises.successors(machine.names())
+
+    def others_first(self, machine: Machine) -> bool:
+        """True iff others leave nodes of pods that move there, and are to come to machines that are up."""
+        names = self._promises.beside(machine.names(), self._clock.now())
+        places = map(self._staying, names)
+        return any(place is not None and place.initialized for place in places)
+
+    def moves_to(self, pod: Pod) -> Machine | None:
+        """The machine for which what comes in place of this running pod is planned, if that stays."""
+        name = self._promises.moves_to(pod)
+        return self._staying(name) if name else None
 
     def promised(self, pod: Pod) -> Machine | None:
         """The machine on which a plan gave this pending pod a place, as long as that holds."""
@@ -340,10 +364,15 @@ class State:
         present = new if new is not None else old
         if isinstance(present, Pod):
             self._pods.move(cast("Pod | None", old), cast("Pod | None", new))
+            now = self._clock.now()
+            if new is None or present.deleting:
+                self._promises.ends(present, now)
             if new is None:
                 self._promises.forget(present.key)
             elif present.spec.node_name:
-                self._promises.bound(present.key, self._clock.now())
+                self._promises.bound(present.key, now)
+            elif old is None and self._promises.succeed(present, now):
+                self._promised(present.key)
         elif isinstance(present, Node):
             self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
         elif isinstance(present, NodeClaim):

@@ -19,6 +19,7 @@ from dovetail.controllers.disruption.metrics import count_failure
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.unfinished import REPLACES, mark, unfinished
 from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
+from dovetail.controllers.nodeclaim.register import lacks_only_opening
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.reconciler import Failure, failure_log
@@ -230,13 +231,18 @@ class Execution:
         life = min(max(_PER_NODE * nodes, _SHORTEST_LIFE), _LONGEST_LIFE)
         if gone:
             await self._fail(running, f"replacement {gone[0]} is gone")
-        elif all(claim is not None and is_true(claim.status.conditions, INITIALIZED) for claim in claims):
+        elif all(claim is not None and self._up(claim) for claim in claims):
             await self._delete(running)
             self._running.remove(running)
         elif abs(now - running.begun) > life:  # or it began before the clock was set back
             await self._fail(running, "replacements did not come up in time")
         else:
             await self._wait(running, [claim for claim in claims if claim is not None])
+
+    def _up(self, claim: NodeClaim) -> bool:
+        """True iff pods may come. A node that is held for them opens when the first ones are there."""
+        initialized = is_true(claim.status.conditions, INITIALIZED)
+        return initialized or lacks_only_opening(self._context.state.node_of(claim), claim)
 
     def _notice(
         self, _kind: type[Object], _change: ChangeType, old: Object | None, new: Object | None
@@ -253,7 +259,7 @@ class Execution:
         for name in (*running.replacements, *running.command.used):
             self._context.state.nominate(name)
         for claim in claims:
-            if not is_true(claim.status.conditions, INITIALIZED):
+            if not self._up(claim):
                 text = "Waiting on readiness to continue disruption"
                 await self._context.recorder.publish(claim, "Normal", "DisruptionWaitingReadiness", text)
 

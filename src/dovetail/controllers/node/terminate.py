@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, PersistentVolumeClaim, Pod
@@ -16,6 +17,7 @@ from dovetail.controllers.brakes.guard import HELD_POLL, TerminationGuard
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.drain import Deletion, DrainStep, decide, drainable
 from dovetail.controllers.node.evict import EvictionQueue
+from dovetail.controllers.nodeclaim.register import lacks_only_opening
 from dovetail.controllers.nodeclaim.status import (
     DISRUPTION_REASON,
     DRAINED,
@@ -64,6 +66,7 @@ def volumes_of(pods: Sequence[Pod], state: State) -> frozenset[str]:
 MIN_DRAIN = 5 * SECOND
 _VOLUME_POLL = SECOND
 _DRAIN_POLL = 10 * SECOND
+_OPENING_POLL = SECOND // 5  # while a node is about to open to pods that are to be evicted then
 
 
 class NodeTermination:
@@ -186,13 +189,24 @@ class NodeTermination:
         now = self._context.clock.now()
         limit = deadline(claim) if claim is not None else None
         step = decide(self._context.state.pods_on(node.metadata.name), now, limit)
-        await self._act(step, node, claim, limit)
+        first = tuple(pod for pod in step.evict if not self._later(pod))
+        poll = _DRAIN_POLL if len(first) == len(step.evict) else _OPENING_POLL
+        await self._act(replace(step, evict=first), node, claim, limit)
         if step.waiting:
-            return min(_DRAIN_POLL, step.again - now) if step.again else _DRAIN_POLL, claim
+            return min(poll, step.again - now) if step.again else poll, claim
         begun = since(claim, DRAINED) if claim is not None else now - MIN_DRAIN
         if now - begun < MIN_DRAIN:
             return MIN_DRAIN - (now - begun), claim
         return None, await self._mark(claim, DRAINED, "True", "")
+
+    def _later(self, pod: Pod) -> bool:
+        """True iff the node that the pod's successor is planned to go to is up, and about to open.
+
+        It does once those of the other pods are placed, for which there is room elsewhere: by the scheduler's
+        scores they would go to the new node, and crowd out the ones that it was bought for.
+        """
+        place = self._context.state.moves_to(pod)
+        return place is not None and place.claim is not None and lacks_only_opening(place.node, place.claim)
 
     async def _act(self, step: DrainStep, node: Node, claim: NodeClaim | None, limit: int | None) -> None:
         name = node.metadata.name

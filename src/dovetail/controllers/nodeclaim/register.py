@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -56,6 +58,14 @@ def missing(node: Node, claim: NodeClaim) -> tuple[str, str]:
         if wanted.nanos and (there is None or there.nanos == 0):
             return "ResourceNotRegistered", f'Resource "{name}" was requested but not registered'
     return "", ""
+
+
+def lacks_only_opening(node: Node | None, claim: NodeClaim) -> bool:
+    """True iff nothing but the taint OPENING keeps the registered node from being initialized. Pure."""
+    if node is None or OPENING not in node.spec.taints or labels.REGISTERED not in node.metadata.labels:
+        return False
+    others = tuple(taint for taint in node.spec.taints if taint != OPENING)
+    return not missing(replace(node, spec=replace(node.spec, taints=others)), claim)[0]
 
 
 _MULTIPLE = ("MultipleNodesFound", "Invariant violated, matched multiple nodes")

@@ -5,7 +5,9 @@ wakes those that it kept from the room: set again at once, all of them would be 
 are bought for pods register with a taint. Once no other one is left that goes by itself, their pods are
 nominated, and right after that the taint goes, of all nodes that are as far together: to each node that opens
 the scheduler tries all pods that wait. From then on a nomination that was taken away is set again ever more
-seldom while the place holds.
+seldom while the place holds. A node that is bought in place of another is held until those of its
+pods that go elsewhere are there: the scheduler comes to new pods before they are nominated, and goes by its
+scores.
 
 An annotation that is written with it marks Dovetail's own nominations, not the scheduler's, which are for
 pods that evict others: those are never touched. A later process takes up the places that it finds so.
@@ -53,6 +55,9 @@ WITHOUT_RIGHT = 5 * MINUTE  # before it is tried again, after the API server sai
 # A node is held for so long after it registered. Of 131 pods that must be spread over zones, 100 % ran on the
 # first plan's nodes with it, 96 % with half of it: the first node came after 20 s, the last one after 65.
 LONGEST_HOLD = 60 * SECOND
+# A node that is up waits for so long at most for pods that go elsewhere first: budgets may hold them back.
+LONGEST_WAIT = 5 * SECOND
+SETTLED = SECOND // 5  # since a pod got a place: the scheduler has come to it
 ALL_NODES = "all"  # the one key of the queue that opens nodes
 
 Operations = Sequence[Mapping[str, Any]]
@@ -133,11 +138,20 @@ class Nominator:
         # By uid of a node that was opened, the version that was written, until the watch shows it. A node
         # with the taint in a later version got it again.
         self._opened: dict[str, int] = {}
+        self._holds = False  # whether a node was held when that was looked at last
+        self._up: dict[str, int] = {}  # nodes that are held for others alone, and since when
+        self._latest = 0  # when a pod got a place last, by the monotonic clock
         self._not_before = 0  # the instant from which it may be tried again after it was not allowed
         self.queue = context.queue("pod.nomination", self.reconcile, of=Pod, concurrency=AT_ONCE)
         self.openings = context.queue("node.opening", self.open_nodes, concurrency=1)
         self._state.subscribe(self._notice)
-        self._state.on_promise(self.queue.add)
+        self._state.on_promise(self._placed)
+
+    def _placed(self, key: str) -> None:
+        self._latest = self._context.clock.monotonic()
+        self.queue.add(key)
+        if self._holds:
+            self.openings.add(ALL_NODES)
 
     def _notice(self, kind: type[Object], _: ChangeType, old: Object | None, new: Object | None) -> None:
         if isinstance(new, Node) and OPENING in new.spec.taints:
@@ -213,7 +227,8 @@ class Nominator:
     def held(self, claim: NodeClaim, node: Node) -> bool:
         """True iff pods wait for the node that may be nominated: it is not to open before they are."""
         allowed = self._enabled and self._context.clock.monotonic() >= self._not_before
-        return allowed and bool(self._state.promised_on(Machine(node, claim)))
+        machine = Machine(node, claim)
+        return allowed and bool(self._state.promised_on(machine) or self._state.successors_on(machine))
 
     async def open_nodes(self, _: str) -> int | None:
         """Nominate the pods of all nodes that are ready to open, and open them; come back while any is held.
@@ -221,12 +236,15 @@ class Nominator:
         Whatever fails with a pod, the node opens: the pod is tried again by itself.
         """
         held = self._held()
+        self._holds = bool(held)
         if not held:
+            self._up.clear()
             return None
         waiting = self._state.pods_on("") if self._enabled else ()
         places = [(pod, place) for pod in waiting if (place := self._state.promised(pod)) is not None]
         others = company(places)
         ready = {node.metadata.name: node for node in held if self._opens(node, others)}
+        self._up = {name: since for name, since in self._up.items() if name not in ready}
         writes = [
             (pod, wanted)
             for pod, place in places
@@ -236,7 +254,7 @@ class Nominator:
         await asyncio.gather(*(self._open(node) for node in ready.values()))
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=len(writes))
-        return SECOND
+        return SETTLED if self._up else SECOND
 
     def _held(self) -> list[Node]:
         """The nodes that have the taint, as far as is known; what was opened is forgotten once that shows."""
@@ -256,9 +274,18 @@ class Nominator:
         What takes the other taints away may itself be pods that the taint keeps off.
         """
         machine = Machine(node, self._state.claim_of(node))
-        if all(up(one) for one in (machine, *others.get(machine.name, ()))):
+        if all(up(one) for one in (machine, *others.get(machine.name, ()))) and not self._waits(machine):
             return True
         return self._context.clock.now() - self._registered(machine) >= LONGEST_HOLD
+
+    def _waits(self, machine: Machine) -> bool:
+        """True iff pods are to move to the machine from nodes that others leave first, for elsewhere."""
+        if not self._enabled or not self._state.successors_on(machine):
+            return False
+        now = self._context.clock.monotonic()
+        if now - self._up.setdefault(machine.name, now) >= LONGEST_WAIT:
+            return False
+        return now - self._latest < SETTLED or self._state.others_first(machine)
 
     def _registered(self, machine: Machine) -> int:
         """The instant at which it registered: now, where that is still to be written; 0 without a claim."""

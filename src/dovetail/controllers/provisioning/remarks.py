@@ -40,8 +40,7 @@ async def nominate(context: Context, pods: tuple[str, ...], name: str) -> None:
         )
         pod = state.get(Pod, key)
         if pod is not None:
-            if not pod.spec.node_name:
-                state.promise(pod, name)
+            state.promise(pod, name)
             message = f"Pod should schedule on: {', '.join(places)}"
             await context.recorder.publish(pod, "Normal", "Nominated", message)
 
