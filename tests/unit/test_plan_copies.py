@@ -49,7 +49,7 @@ def in_zones(kind: dict[str, Any]) -> dict[str, Any]:
 
 def plan(tmp_path: Path, capsys: pytest.CaptureFixture[str], *texts: str, code: int = 0) -> dict[str, Any]:
     types = tmp_path / "types.json"
-    kinds = (instance_type("small", 2, 0.1), instance_type("large", 4, 0.18))
+    kinds = (instance_type("small", 2, 0.1), instance_type("large", 4, 0.18), instance_type("huge", 16, 1.2))
     types.write_text(json.dumps([in_zones(kind) for kind in kinds]))
     manifests = tmp_path / "manifests.yaml"
     manifests.write_text("\n---\n".join(texts))
@@ -107,6 +107,10 @@ def test_limits_end_the_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert bought * 4 <= 50_000 and (bought + plan_copies.SAMPLE // 2) * 4 > 50_000
     assert found["copies"][0]["reason"] == "NodePool default would exceed its limit of cpu"
     assert found["pods"]["unschedulable"] == BILLION - pods(found) > 0
+    (copy,) = found["copies"]
+    assert {name for claim in copy["nodeClaims"] for name in claim["instanceTypes"]} == {"large"}
+    free = plan(tmp_path, capsys, POOL, workload(BILLION))["copies"][0]["nodeClaims"]
+    assert "huge" in free[0]["instanceTypes"]
 
 
 SPREAD = (

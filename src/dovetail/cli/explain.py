@@ -56,7 +56,7 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
         note(f"{one.pods:,} more pods of {one.workload} are like those that are looked at")
     if any(item.key == key for item in problem.pods):
         answer = question.search().answer(problem).plan
-        story = pod_story(problem, answer, key, question.search().explaining())
+        story = pod_story(problem, answer, key, question.search().explaining(alone=True))
         show(explain_output.pod_tables(story), explain_output.pod_document(story), output)
         return
     there = _bound_to(question, problem, key)
@@ -122,7 +122,7 @@ def node(
             f"did you mean {' or '.join(near)}?" if near else "the plan buys nothing, and no node is given"
         )
         raise InputError(f"there is no node {name} in the plan or the manifests", remedy=remedy)
-    story = node_story(problem, answer, name, question.search().explaining())
+    story = node_story(problem, answer, name, question.search().explaining(alone=True))
     tables, document = node_output.node_tables(story), node_output.node_document(story)
     if not story.planned:
         found = standing(read_cluster(question.reading), name, time.time_ns())

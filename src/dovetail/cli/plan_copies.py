@@ -19,6 +19,7 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import BETWEEN_PODS, Cost, Plan, PlannedClaim
 from dovetail.model.podtemplate import Workload, at_once
+from dovetail.model.label_values import Requirement
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.selector import Selector
 
@@ -195,6 +196,9 @@ def copies(
     for one in copied:
         answered = answer(sample_problem(problem, one))
         made = answered.plan
+        made = replace(
+            made, claims=tuple(rooms[item.pool].kept(item) if item.pool in rooms else item for item in made.claims)
+        )
         times, why = one.times, made.unschedulable[0].reason if made.unschedulable else ""
         for name in sorted({claim.pool for claim in made.claims} & rooms.keys()):
             most, resource = rooms[name].times(made.claims)
@@ -221,7 +225,7 @@ def copies(
 
 
 class _Room:
-    """What is left of a pool's limits; nodes count as the types that they are planned as."""
+    """What is left of a pool's limits; a node counts as the largest type that may come up."""
 
     def __init__(self, pool: Pool, left: dict[str, int]) -> None:
         self._pool, self._left = pool, left
@@ -233,6 +237,22 @@ class _Room:
         room = _Room(pool, {name: most - pool.usage.get(name, 0) for name, most in limits.items()})
         room.take(claims, 1)
         return room
+
+    def kept(self, claim: PlannedClaim) -> PlannedClaim:
+        """The claim without types that take more of what is limited than the planned one does.
+
+        So does a plan where limits are near. A claim that has to offer many values stays as it is.
+        """
+        if any(one.min_values is not None for one in claim.requirements):
+            return claim
+        planned = self._sizes[claim.instance_type]
+        names = tuple(
+            name
+            for name in claim.instance_types
+            if all(self._sizes[name].get(key, 0) <= planned.get(key, 0) for key in self._left)
+        )
+        only = Requirement.new(labels.INSTANCE_TYPE, "In", names)
+        return replace(claim, instance_types=names, requirements=claim.requirements.add(only))
 
     def times(self, claims: Iterable[PlannedClaim]) -> tuple[int, str]:
         """How many times all of the claims go into it, and the resource that ends first."""
@@ -247,8 +267,8 @@ class _Room:
         need: Counter[str] = Counter()
         for claim in claims:
             if claim.pool == self._pool.name:
-                size = self._sizes[claim.instance_type]
-                need.update({name: size.get(name, 0) for name in self._left})
+                sizes = [self._sizes[name] for name in claim.instance_types]
+                need.update({name: max(size.get(name, 0) for size in sizes) for name in self._left})
         return {name: amount for name, amount in need.items() if amount}
 
 

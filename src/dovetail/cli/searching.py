@@ -89,12 +89,14 @@ class Search:
         """Nanoseconds that a single search may take."""
         return self.deadline or SECOND
 
-    def explaining(self) -> Callable[[], bool]:
+    def explaining(self, *, alone: bool = False) -> Callable[[], bool]:
         """Says when the time for explaining a plan is over, which begins now.
 
         It has as long as the plan, and a second at least: a short deadline is no reason for a short answer.
+        `alone`: the explanation is all that was asked for, so it has the patience of a whole search.
         """
-        until = time.monotonic_ns() + max(SECOND, self.longest)
+        within = self.patience.nanoseconds if alone and self.work is None else self.longest
+        until = time.monotonic_ns() + max(SECOND, within)
         if self.until is not None:
             until = min(until, self.until)
         return lambda: time.monotonic_ns() > until

@@ -109,6 +109,11 @@ def make(
     )
 
 
+def usual_capacity(record: TypeRecord) -> Mapping[str, int]:
+    """The capacity of a node of the type that no class changes."""
+    return capacity(record, NodeSettings.of(None).on(record, partial(pods, record)))
+
+
 def runs(record: TypeRecord, settings: NodeSettings) -> bool:
     """True iff the type takes what the class asks of its instances, and the AMI family boots on it.
 

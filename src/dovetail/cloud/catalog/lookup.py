@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from dovetail.cloud.catalog.assemble import instance_types
-from dovetail.cloud.catalog.store import regions
+from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.assemble import instance_types, usual_capacity
 from dovetail.model import labels
 
 
@@ -22,7 +22,7 @@ def catalogue_price(stamped: Mapping[str, str]) -> int | None:
 
 @lru_cache(maxsize=8)
 def _prices(region: str) -> Mapping[tuple[str, str, str], int]:
-    if region not in regions():
+    if region not in store.regions():
         return {}
     return {
         (item.name, offering.zone, offering.capacity_type): offering.price
@@ -34,8 +34,5 @@ def _prices(region: str) -> Mapping[tuple[str, str, str], int]:
 @lru_cache(maxsize=1_024)
 def catalogue_capacity(name: str) -> Mapping[str, int]:
     """The capacity of an instance type, milli-CPU and bytes; nothing for one that no region has."""
-    for region in regions():
-        for item in instance_types(region):
-            if item.name == name:
-                return item.capacity
-    return {}
+    record = store.described(name)
+    return usual_capacity(record) if record is not None else {}

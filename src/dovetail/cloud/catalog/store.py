@@ -103,6 +103,17 @@ def region(name: str) -> RegionRecord:
     return _priced(name, msgspec.json.decode(raw, type=RegionRecord))
 
 
+def described(kind: str) -> TypeRecord | None:
+    """The instance type of that name, wherever it is sold."""
+    found = (row.record for place in _LIVE.values() for row in place.rows if row.record.name == kind)
+    return next(found, None) or _packaged_types().get(kind)
+
+
+@lru_cache(maxsize=1)
+def _packaged_types() -> Mapping[str, TypeRecord]:
+    return {record.name: record for record in load().types}
+
+
 def sold(name: str) -> Iterator[tuple[TypeRecord, tuple[str, ...], int]]:
     """(type, names of its zones, on-demand price) of every type that the region sells, by name."""
     place = region(name)
