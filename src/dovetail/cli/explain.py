@@ -43,6 +43,7 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
     """
     from dovetail.cli import explain_output
     from dovetail.cli.messages import note
+    from dovetail.explain.architectures import other_architectures
     from dovetail.explain.pod import pod_story
 
     key = name if "/" in name else f"default/{name}"
@@ -57,6 +58,10 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
     if any(item.key == key for item in problem.pods):
         answer = question.search().answer(problem).plan
         story = pod_story(problem, answer, key, question.search().explaining(alone=True))
+        kinds = [one.offer.instance_type for one in story.verdict.pools if one.offer]
+        kinds += story.claim.instance_types if story.claim else ()
+        for text in other_architectures(problem, [((key,), kinds)]):
+            note(text)
         show(explain_output.pod_tables(story), explain_output.pod_document(story), output)
         return
     there = _bound_to(question, problem, key)
@@ -100,8 +105,10 @@ def node(
 
     from dovetail.cli import explain_node_output as node_output
     from dovetail.cli.explain_node_output import standing_document, standing_lines
+    from dovetail.cli.messages import note
     from dovetail.cli.plan_input import read_cluster
     from dovetail.disrupt.standing import standing
+    from dovetail.explain.architectures import other_architectures
     from dovetail.explain.node import node_names, node_story
 
     if history is not None:
@@ -123,6 +130,9 @@ def node(
         )
         raise InputError(f"there is no node {name} in the plan or the manifests", remedy=remedy)
     story = node_story(problem, answer, name, question.search().explaining(alone=True))
+    kinds = [one.offer.instance_type for one in story.possible]
+    for text in other_architectures(problem, [([pod for pod, _ in story.pods], kinds)]):
+        note(text)
     tables, document = node_output.node_tables(story), node_output.node_document(story)
     if not story.planned:
         found = standing(read_cluster(question.reading), name, time.time_ns())

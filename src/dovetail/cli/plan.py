@@ -71,10 +71,12 @@ def plan(
 
     from dovetail.cli import plan_output
     from dovetail.cli.messages import note
+    from dovetail.cli.plan_classes import closed_pools, reasoned
     from dovetail.cli.plan_copies import copies, in_all
     from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
     from dovetail.cli.searching import traced
+    from dovetail.explain.architectures import other_architectures
     from dovetail.explain.pod import nearest_misses
     from dovetail.explain.spot_diversity import diversity_cost
     from dovetail.simulate.scheduler.forecast import forecast
@@ -89,6 +91,7 @@ def plan(
         search = search.shared()
     with traced(trace, timed=not reproducible) as traces:
         answer = replace(search.part(_OF_PENDING), tracing=traces.one).answer(problem)
+    answer = replace(answer, plan=reasoned(answer.plan, closed_pools(question.reading.manifests)))
     plan = answer.plan
     nearest = nearest_misses(problem, plan, search.explaining())
     if copied:  # what is said of a plan as a whole would be of its smaller part
@@ -110,6 +113,7 @@ def plan(
             **facts(problem, answer, region, more),
             **plan_output.document(plan, answer.elapsed, nearest, diversity, placed, more),
         }
+    bought = plan.claims
     if problem.nodes:
         from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
         from dovetail.disrupt.bill import anew, bill, repack
@@ -117,6 +121,7 @@ def plan(
         prices = node_prices(problem, region.name if region else "")
         fresh = search.part(_OF_NEW_NODES).answer(anew(problem))
         found = bill(problem, prices, fresh.plan)
+        bought = (*plan.claims, *fresh.plan.claims)
         budget = search.what_ifs.budget()
         moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget, fresh.plan)
         lines = list(bill_lines(found, moves, search, cut_short=fresh.cut_short))
@@ -126,7 +131,8 @@ def plan(
     if reproducible:
         document.pop("elapsedSeconds", None)
     ends = list(fact_lines(problem, answer, search, region, question.reading, more))
-    notes = list(remarks(problem, plan))
+    proposed = ((claim.pods, claim.instance_types) for claim in bought)
+    notes = [*remarks(problem, plan), *other_architectures(problem, proposed)]
     show(Group(*tables, *map(Text, ends)), document, output)
     if report is not None:
         from dovetail.views.page.document import write_page

@@ -16,10 +16,10 @@ from dovetail.api.core import Affinity, Pod, PodTemplateSpec
 from dovetail.api.workloads import CronJob, Job, StatefulSet
 from dovetail.cli.searching import Answer
 from dovetail.model import labels
+from dovetail.model.label_values import Requirement
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import BETWEEN_PODS, Cost, Plan, PlannedClaim
 from dovetail.model.podtemplate import Workload, at_once
-from dovetail.model.label_values import Requirement
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.selector import Selector
 
@@ -197,7 +197,8 @@ def copies(
         answered = answer(sample_problem(problem, one))
         made = answered.plan
         made = replace(
-            made, claims=tuple(rooms[item.pool].kept(item) if item.pool in rooms else item for item in made.claims)
+            made,
+            claims=tuple(rooms[item.pool].kept(item) if item.pool in rooms else item for item in made.claims),
         )
         times, why = one.times, made.unschedulable[0].reason if made.unschedulable else ""
         for name in sorted({claim.pool for claim in made.claims} & rooms.keys()):

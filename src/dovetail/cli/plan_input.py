@@ -29,6 +29,7 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.cli.plan_classes import closed_pools, on_its_images
 from dovetail.cli.plan_copies import Copied, split, tied
 from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
@@ -74,6 +75,10 @@ def read_problem(
     _refuse_broken_pools(pools)
     types, volume_price, well_known = _types(source, manifests, pools)
     objects, copied = _read_cluster(reading, copying=copying)
+    closed = closed_pools(manifests)
+    objects = replace(
+        objects, pools=tuple(pool for pool in objects.pools if pool.metadata.name not in closed)
+    )
     pending = tuple(pod for pod in objects.pods if not pod.spec.node_name)
     settings = replace(options, well_known=well_known)
     built = build(objects, pending, types, settings, require_ready=False, volume_price=volume_price)
@@ -148,7 +153,7 @@ def _sold(region: str, manifest: Manifest) -> tuple[InstanceType, ...]:
     with _blaming(manifest):
         for fault in faults(manifest.object):
             raise InputError(fault.message)
-        return catalog.instance_types(region, manifest.object, zones=zones or None)
+        return on_its_images(catalog.instance_types(region, manifest.object, zones=zones or None), manifest)
 
 
 @contextmanager

@@ -116,6 +116,8 @@ class Question:
 
     def _asked(self, reading: Reading, *, copying: bool) -> tuple[Problem, tuple[Copied, ...]]:
         from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+        from dovetail.cli.messages import note
+        from dovetail.cli.plan_classes import closed_pools, remarks_on_classes
         from dovetail.cli.plan_input import read_problem
         from dovetail.cli.prices import use_prices, warn_of_other_terms, warn_of_unpriced
         from dovetail.model.problem import Options
@@ -137,6 +139,8 @@ class Question:
             )
         given = ", ".join(self.filename) or "the cluster"
         problem, copied = read_problem(reading, given, source, options, copying=copying)
+        for text in remarks_on_classes(reading.manifests, closed_pools(reading.manifests)):
+            note(text)
         if source.region:
             warn_of_unpriced(problem.pools, source.region)
             objects = (item.object for item in reading.manifests)

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
+from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.meta import Condition
 from dovetail.base.guess import nearest
 from dovetail.cloud.provider import NodeClassResolution, Unready
+
+# Conditions that say what selectors did not find.
+_RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
+_NO_SUBNETS = "SubnetSelector did not match any Subnets"
+_NO_GROUPS = "SecurityGroupSelector did not match any SecurityGroups"
+_NO_IMAGES = "AMISelector did not match any AMIs"
 
 
 def unready_of(node_class: EC2NodeClass, resolution: NodeClassResolution) -> Iterator[Unready]:
@@ -14,18 +22,40 @@ def unready_of(node_class: EC2NodeClass, resolution: NodeClassResolution) -> Ite
     spec = node_class.spec
     if not resolution.subnets:
         hint = near_miss(spec.subnet_selector_terms, resolution.subnet_tag_keys)
-        message = f"SubnetSelector did not match any Subnets{hint}"
+        message = f"{_NO_SUBNETS}{hint}"
         yield Unready("SubnetsReady", "SubnetsNotFound", message)
     if not resolution.security_groups:
         hint = near_miss(spec.security_group_selector_terms, resolution.security_group_tag_keys)
-        message = f"SecurityGroupSelector did not match any SecurityGroups{hint}"
+        message = f"{_NO_GROUPS}{hint}"
         yield Unready("SecurityGroupsReady", "SecurityGroupsNotFound", message)
     if resolution.unsupported_alias:
         yield Unready("AMIsReady", "UnsupportedAlias", resolution.unsupported_alias)
     elif not resolution.images:
         hint = f" ({resolution.image_hint})" if resolution.image_hint else ""
-        yield Unready("AMIsReady", "AMINotFound", f"AMISelector did not match any AMIs{hint}")
+        yield Unready("AMIsReady", "AMINotFound", f"{_NO_IMAGES}{hint}")
     yield from resolution.unready
+
+
+def why_unready(ready: Condition, node_class: NodeClass | None) -> str:
+    """Why nothing is bought from a pool (its own `ready` or its class's): what the class did not find."""
+    conditions = node_class.status.conditions if node_class else ()
+    roots = [item.message for item in conditions if item.status == "False" and item.type in _RESOLVED]
+    return ", ".join(roots) or ready.message
+
+
+def unexpanded(node_class: EC2NodeClass) -> tuple[str, ...]:
+    """Selectors that match nothing in any account, as each term has a variable that was not expanded."""
+    spec = node_class.spec
+    selectors = (
+        (spec.subnet_selector_terms, _NO_SUBNETS),
+        (spec.security_group_selector_terms, _NO_GROUPS),
+        (spec.ami_selector_terms, _NO_IMAGES),
+    )
+    return tuple(
+        f"{message}{near_miss(terms, ())}"
+        for terms, message in selectors
+        if terms and all(_literal((term,)) for term in terms)
+    )
 
 
 def near_miss(terms: Iterable[SelectorTerm], existing: tuple[str, ...]) -> str:
@@ -34,12 +64,20 @@ def near_miss(terms: Iterable[SelectorTerm], existing: tuple[str, ...]) -> str:
     A variable of a shell that stands there as it was written comes first.
     """
     terms = tuple(terms)
-    written = (text for term in terms for pair in term.tags.items() for text in pair)
-    if literal := next((text for text in written if "${" in text), ""):
+    if literal := _literal(terms):
         return f" ({literal!r} is a variable that was not expanded)"
     wanted = sorted({key for term in terms for key in term.tags if key not in existing})
     for key in wanted:
         close = nearest(key, existing, alike=0.8)
         if close:
             return f" (found key {close[0]!r}, but the selector asks for {key!r})"
+    return ""
+
+
+def _literal(terms: Iterable[SelectorTerm]) -> str:
+    """The first text of the terms with a variable in it; "" without one."""
+    for term in terms:
+        for text in (*(one for pair in term.tags.items() for one in pair), term.alias, term.name):
+            if "${" in text:
+                return text
     return ""

@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, PlannerFailed
+from dovetail.cloud.unready import why_unready
 from dovetail.cluster.nodes import Machine
 from dovetail.cluster.problem import Fault
 from dovetail.controllers.context import Context
@@ -131,8 +132,6 @@ def _alternatives(planned: PlannedClaim, types: dict[str, InstanceType]) -> Iter
 
 NO_TYPES_TTL = MINUTE
 NOT_UNDERSTOOD_TTL = 5 * MINUTE
-# Conditions of a node class that say what its selectors did not find.
-RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,9 +420,7 @@ class Provisioner:
             if ready is None or ready.status == "True":
                 continue
             node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
-            conditions = node_class.status.conditions if node_class else ()
-            roots = [item.message for item in conditions if item.status == "False" and item.type in RESOLVED]
-            faults.append(f"{pool.metadata.name}: {', '.join(roots) or ready.message}")
+            faults.append(f"{pool.metadata.name}: {why_unready(ready, node_class)}")
         return f" ({'; '.join(faults)})" if faults else ""
 
     def _remember(

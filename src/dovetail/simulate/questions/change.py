@@ -38,6 +38,7 @@ from dovetail.disrupt.command import DRIFTED
 from dovetail.disrupt.drift import pool_drift
 from dovetail.disrupt.pods import Budgets, reschedulable
 from dovetail.model import labels
+from dovetail.model.images import images, seen_on
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
@@ -239,7 +240,7 @@ def _possible(claim: NodeClaim, old: Terms, new: Terms) -> Iterator[tuple[Made, 
     assert new.node_class is not None
     was, wanted = old.node_class.spec, new.node_class.spec
     made_image = claim.status.image_id
-    images = _image_now(claim, old, new)
+    chosen = _image_now(claim, old, new)
     subnets = list(_subnets(claim, old, was.subnet_selector_terms, wanted.subnet_selector_terms))
     groups = list(_groups(old, was.security_group_selector_terms, wanted.security_group_selector_terms))
     reservation = claim.metadata.labels.get(labels.RESERVATION_ID, "")
@@ -255,7 +256,7 @@ def _possible(claim: NodeClaim, old: Terms, new: Terms) -> Iterator[tuple[Made, 
         for one in (was.placement_group_selector, wanted.placement_group_selector)
     ]
     group = ResolvedPlacementGroup(beside[1], beside[1], "") if beside[1] else None
-    for image, (subnet, here), (mine, theirs), left in product(images, subnets, groups, reserved):
+    for image, (subnet, here), (mine, theirs), left in product(chosen, subnets, groups, reserved):
         yield (
             Made(made_image, subnet, mine, reservation, beside[0]),
             NodeClassResolution(
@@ -399,11 +400,7 @@ def untried(before: Problem, after: Problem) -> tuple[Untried, ...]:
     """
     old = {pool.name: architectures(pool) for pool in before.pools}
     opened = {pool.name: architectures(pool) - old[pool.name] for pool in after.pools if pool.name in old}
-    seen: dict[str, Counter[str]] = {}
-    for node in before.nodes:
-        arch = node.labels.get(labels.ARCH, "")
-        for image in {image for pod in node.pods for image in _images(pod)}:
-            seen.setdefault(image, Counter())[arch] += 1
+    seen = seen_on(before.nodes)
     pods: dict[tuple[str, str], list[Pod]] = {}
     pools: dict[tuple[str, str], set[str]] = {}
     for node in before.nodes:
@@ -411,7 +408,7 @@ def untried(before: Problem, after: Problem) -> tuple[Untried, ...]:
             for pod in node.pods:
                 if not any(way.get(labels.ARCH).has(arch) for way in pod_requirements(pod)):
                     continue
-                for image in _images(pod):
+                for image in images(pod):
                     if not seen[image][arch]:
                         pods.setdefault((image, arch), []).append(pod)
                         pools.setdefault((image, arch), set()).add(node.pool)
@@ -427,11 +424,6 @@ def untried(before: Problem, after: Problem) -> tuple[Untried, ...]:
         for (image, arch), them in pods.items()
     ]
     return tuple(sorted(found, key=lambda one: (-one.pods, one.image)))
-
-
-def _images(pod: Pod) -> set[str]:
-    spec = pod.spec
-    return {one.image for one in (*spec.init_containers, *spec.containers) if one.image}
 
 
 def _maker(pod: Pod) -> str:

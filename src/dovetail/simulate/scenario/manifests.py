@@ -67,8 +67,8 @@ def _check_references(manifests: Iterable[Manifest]) -> None:
                 names = sorted(name for kind, name in known if kind == reference.kind)
                 there = f"there is {', '.join(names)}" if names else f"there is no {reference.kind} at all"
                 raise InputError(
-                    f"the NodePool {manifest.object.metadata.name!r} names the {reference.kind} "
-                    f"{reference.name!r}, which is not among the manifests",
+                    f"NodePool {manifest.object.metadata.name} names the {reference.kind} "
+                    f"{reference.name}, which is not among the manifests",
                     source=manifest.source,
                     line=manifest.line,
                     path="spec.template.spec.nodeClassRef.name",
