@@ -146,17 +146,23 @@ def _rows() -> dict[str, list[str]]:
 
 
 _SHORT = (
-    "evening-rush",
-    "keda-cron",
-    "placeholders",
-    "post-000",
-    "post-001",
-    "post-002",
-    "post-003",
-    "post-004",
+    *("evening-rush", "keda-cron", "placeholders"),
+    *("post-000", "post-001", "post-002", "post-003", "post-004"),
 )
+_ALONE = {"pod-trace": "its pods are in a trace", "plan": "it is no scenario"}
 
 
+def test_every_example_is_in_the_table() -> None:
+    every = {path.parent.name for path in EXAMPLES.glob("*/*.yaml")}
+    assert _rows().keys() == every - _ALONE.keys()
+    for name, listed in _rows().items():
+        assert listed == [label for label, _ in _states(EXAMPLES / name)], name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in _SHORT else pytest.mark.long) for name in sorted(_rows())],
+)
 def test_both_buy_the_same(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for place, (label, objects) in enumerate(_states(EXAMPLES / name)):
         folder, region = _played(EXAMPLES / name, label, objects, tmp_path / str(place))
