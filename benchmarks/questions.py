@@ -140,8 +140,59 @@ def rollout(size: float) -> tuple[Document, list[Document]]:
     return {"duration": "30m", "start": "2026-03-02T19:00", "timezone": "Asia/Seoul"}, objects
 
 
+def waiting(size: float) -> tuple[Document, list[Document]]:
+    """Question 3: a service grows at 21:14, while no spot is to be had and its pool buys nothing else."""
+    scenario = {
+        "duration": "50m",
+        "shortages": [{"from": "21:10", "until": "21:17", "capacityTypes": ["spot"]}],
+        "changes": [{"at": "21:14", "file": "later/web.yaml"}],
+    }
+    bought = pool(spot=True)
+    bought["spec"]["template"]["spec"]["requirements"][0]["values"] = ["spot"]
+    return scenario, [
+        bought,
+        node_class(image=OLD_IMAGE),
+        workload("web", max(4, round(40 * size)), "1", "2Gi"),
+    ]
+
+
+def week(size: float) -> tuple[Document, list[Document]]:
+    """Question 9: seven days of a service that breathes, with daemons, and jobs in between."""
+    daemons = workload("agent", 1, "100m", "200Mi", kind="DaemonSet")
+    del daemons["spec"]["replicas"]
+    replicas = max(6, round(60 * size))
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": max(2, replicas // 3),
+            "maxReplicas": replicas,
+            "metrics": [
+                {
+                    "type": "Resource",
+                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},
+                }
+            ],
+        },
+    }
+    day = [{"from": f"{hour}:00", "until": f"{hour + 4}:00", "add": 5 * replicas} for hour in (10, 16)]
+    traffic = {"service": "web", "deployment": "shop/web", "base": 5 * replicas, "costPerRequest": "50m"}
+    scenario = {"duration": "168h", "traffic": [{**traffic, "noise": 0.05, "peaks": day}]}
+    kept = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5m"}
+    objects = [pool(**kept), node_class(image=OLD_IMAGE), daemons, workload("web", replicas, "500m", "1Gi")]
+    return {**scenario, "settings": {"efficiencyPeriod": "1h"}}, [*objects, autoscaler]
+
+
 Example = Callable[[float], tuple[Document, list[Document]]]
-EXAMPLES: dict[str, Example] = {"headroom": headroom, "outage": outage, "rollout": rollout}
+EXAMPLES: dict[str, Example] = {
+    "headroom": headroom,
+    "outage": outage,
+    "rollout": rollout,
+    "waiting": waiting,
+    "week": week,
+}
 
 
 def write(name: str, folder: Path, size: float = 1.0) -> Path:
@@ -170,6 +221,11 @@ def write(name: str, folder: Path, size: float = 1.0) -> Path:
     if name == "rollout":  # what changes
         (folder / "new").mkdir()
         (folder / "new" / "image.yaml").write_text(yaml.safe_dump(node_class(image=NEW_IMAGE)), "utf-8")
+    if name == "waiting":
+        replicas = objects[-1]["spec"]["replicas"]
+        grown = {**objects[-1], "spec": {**objects[-1]["spec"], "replicas": 2 * replicas}}
+        (folder / "later").mkdir()
+        (folder / "later" / "web.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(grown))), "utf-8")
     plain = json.loads(json.dumps(objects))  # what is shared is written out
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(plain, sort_keys=False), "utf-8")
     return folder

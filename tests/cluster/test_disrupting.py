@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,7 +168,8 @@ def test_old_nodes_go_with_all_that_is_on_them(world: World) -> None:
         assert controller.stop() == 0
 
 
-def test_pods_of_two_nodes_are_put_on_one(world: World) -> None:
+def test_pods_of_two_nodes_are_put_on_one(world: World, tmp_path: Path) -> None:
+    """And what became of it stands in the controller's log and a snapshot."""
     eight = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["8"]}
     pool = node_pool(world, disruption={"consolidateAfter": "1s"})
     pool["spec"]["template"]["spec"]["requirements"].append(eight)
@@ -180,10 +182,36 @@ def test_pods_of_two_nodes_are_put_on_one(world: World) -> None:
         lines = controller.lines("disrupting node(s)")
         done = [(line["reason"], line["decision"], line["disrupted-node-count"]) for line in lines]
         assert done == [("Underutilized", "delete", 1)]
+        snapshot = tmp_path / "cluster.json"
+        given = ("--kubeconfig", str(world.plane.kubeconfig), "-o", str(snapshot))
+        subprocess.run((sys.executable, "-m", "dovetail", "snapshot", *given), check=True)
         assert controller.stop() == 0
     (gone,) = [line["Node"]["name"] for line in controller.lines("deleted node")]
-    asked = (sys.executable, "-m", "dovetail", "explain", "node", gone, "--history", str(controller.log))
-    printed = subprocess.run((*asked, "-o", "json"), capture_output=True, check=True, text=True).stdout
-    texts = [moment["text"] for moment in json.loads(printed)["history"]]
+    past = ("--history", str(controller.log))
+
+    def explained(*words: str) -> dict[str, Any]:
+        asked = (sys.executable, "-m", "dovetail", "explain", *words, "-o", "json")
+        return json.loads(subprocess.run(asked, capture_output=True, check=True, text=True).stdout)
+
+    found = explained("node", gone, *past, "-f", str(snapshot))
+    texts = [moment["text"] for moment in found["history"]]
     for begin in ("bought for ", "ready", "chosen to go, underutilized: deleted without replacement", "gone"):
         assert [text for text in texts if text.startswith(begin)], (begin, texts)
+    assert found["saving"]["came"] == found["saving"]["promised"] > 0
+    assert found["pods"]  # the two that were left there, each made anew
+    for one in found["pods"]:
+        assert one["successor"] != one["pod"] and 0 <= one["pendingSeconds"] <= one["notReadySeconds"] < 120
+    oldest = names_of_pods(snapshot, world.name)[0]
+    first = explained("wait", oldest, *past, "-f", str(snapshot))
+    assert sum(first["parts"].values()) == pytest.approx(first["seconds"])
+    plans = explained("realised", *past)
+    assert plans["settled"]["pods"]["here"] >= 4 and plans["settled"]["realisedHourly"] > 0
+
+
+def names_of_pods(snapshot: Path, space: str) -> list[str]:
+    """Pods of a namespace, the oldest first."""
+    items = json.loads(snapshot.read_text())["items"]
+    pods = [
+        one["metadata"] for one in items if one["kind"] == "Pod" and one["metadata"]["namespace"] == space
+    ]
+    return [f"{space}/{one['name']}" for one in sorted(pods, key=lambda one: one["creationTimestamp"])]

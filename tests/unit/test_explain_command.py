@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.clusters import write
 from dovetail.cli import searching
 from dovetail.cli.main import run
 from dovetail.solve.budget import never
@@ -252,6 +253,18 @@ def test_what_rules_cost(capsys: pytest.CaptureFixture[str]) -> None:
     out = " ".join(capsys.readouterr().out.split())
     assert "The plan costs $" in out
     assert "not tried (see --tries)" in out
+
+
+def test_the_rules_of_a_cluster_where_all_pods_run_have_prices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if it were empty: its pool keeps to spot or m5 and the like, which cost something."""
+    given = ("-f", str(write(tmp_path / "shop", 0.01)), "--work", "20000", "--tries", "2")
+    found = explained(capsys, "cost", *given)
+    assert found["monthly"] > 0 and len(found["rules"]) == 2
+    assert all(0 <= rule["atLeast"] <= rule["atMost"] for rule in found["rules"])
+    assert run(["explain", "cost", *given]) == 0
+    assert "pods are planned as if the cluster were empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,11 @@ class Meta(Part, frozen=True, kw_only=True):
         """The owner that manages this object, if any."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
+    def managed_by(self) -> str:
+        """That owner as logs have it: "ReplicaSet/web-5d4f"; "" for none."""
+        owner = self.controller()
+        return f"{owner.kind}/{owner.name}" if owner is not None else ""
+
 
 class Object(Part, frozen=True, kw_only=True, weakref=True):
     """A top-level object. `metadata` defaults to empty so that fragments decode too."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.base.guess import meant, nearest
+from dovetail.base.guess import nearest
+from dovetail.cli import explain_past
 from dovetail.cli.question import Output, Question, show
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def node(
     `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone;
     it also says what keeps the node from being disrupted now.
 
-    With --history, a log is asked instead of manifests: why the node was bought, what became of that
-    plan, why the node went, and what that saved.
+    With --history, a log is asked: why the node was bought, what became of that plan, why the node went, what
+    that saved, and what its pods suffered; for that the controller's log needs a snapshot from later with -f.
 
     Example: `dovetail explain node general-0 -f manifests/ --region us-east-1`,
     `dovetail explain node ip-10-0-0-7 --history events.jsonl`.
@@ -112,7 +112,7 @@ def node(
     from dovetail.explain.node import node_names, node_story
 
     if history is not None:
-        _print_history(history, name, timezone, output)
+        explain_past.print_node(history, name, timezone, question, output)
         return
     if question is None:
         raise InputError(
@@ -141,34 +141,18 @@ def node(
     show(tables, document, output)
 
 
-def _print_history(path: Path, name: str, timezone: str, output: str) -> None:
-    from dovetail.cli.tables import add_row, new_table
-    from dovetail.views import history as past
-
-    try:
-        zone = ZoneInfo(timezone)
-    except (ValueError, ZoneInfoNotFoundError):
-        remedy = "give an IANA name, such as Asia/Seoul"
-        raise InputError(f"{timezone!r} is no time zone", source="--timezone", remedy=remedy) from None
-    records = past.read_log(path)
-    moments = past.history(records, name)
-    if not moments:
-        known = past.names(records)
-        more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-        has = f"the log has {', '.join(known[:3])}{more}" if known else "the log has no nodes"
-        remedy = meant(name, known, has, most=3)
-        raise InputError(f"there is no node {name} in the log", source=str(path), remedy=remedy)
-    table = new_table(f"What happened to {name}")
-    table.add_column("Time", no_wrap=True)
-    table.add_column("What", overflow="fold")
-    for moment in moments:
-        add_row(table, past.shown_time(moment.at, zone), moment.text)
-    rows = [{"t": item.at, "text": item.text, "record": dict(item.record)} for item in moments]
-    show(table, {"node": name, "history": rows}, output)
+explain.command(explain_past.wait)
+explain.command(explain_past.realised)
 
 
 @explain.command
-def cost(*, question: Question | None = None, tries: int = 20, output: Output = "table") -> None:
+def cost(
+    *,
+    question: Question | None = None,
+    tries: int = 20,
+    whole: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
+) -> None:
     """Show what the dearest rules of the manifests cost per month.
 
     Each rule is lifted alone and everything is planned anew: topology spread and affinity of each workload,
@@ -176,19 +160,25 @@ def cost(*, question: Question | None = None, tries: int = 20, output: Output = 
     NodePools, minValues, what daemons take, and the diversity of spot nodes. Of each, the rules with the
     most at stake are tried first. It takes up to --deadline for each.
 
-    Example: `dovetail explain cost -f manifests/ --region us-east-1 --deadline 5s`.
+    Of a cluster where all pods run nothing is to be bought: all of it is planned then, as if it were empty.
+
+    Examples: `dovetail explain cost -f manifests/ --region us-east-1 --deadline 5s`,
+    `dovetail explain cost -f cluster.json.gz --deadline 5s`.
 
     Parameters
     ----------
     tries
         How many rules to try at most.
+    whole
+        Plan the pods that run as well, as if the cluster were empty, also where others wait for nodes.
     output
         table for people; json or yaml with every detail for programs.
     """
     from rich.console import Console
     from rich.progress import Progress
 
-    from dovetail.cli import explain_output
+    from dovetail.cli import explain_output, explain_teams
+    from dovetail.cli.messages import note
     from dovetail.explain.cost import comparison, cost_story
 
     if tries < 1:
@@ -196,6 +186,9 @@ def cost(*, question: Question | None = None, tries: int = 20, output: Output = 
     question = question or Question()
     problem = question.problem()
     search = question.search().single
+    if whole or (not problem.pods and any(node.pods for node in problem.nodes)):
+        problem = explain_teams.emptied(problem)
+        note(f"{len(problem.pods):,} pods are planned as if the cluster were empty")
     answer = search.answer(problem).plan
 
     def solved(changed: Problem) -> Plan:

@@ -92,6 +92,8 @@ def _pod_of(line: Record) -> str:
 
 # Messages of the controller's log -> the kind of record, and its fields.
 _WORDS: dict[str, tuple[str, Callable[[Record], dict[str, Any]]]] = {
+    "found provisionable pod(s)": ("batch.closed", lambda _: {}),
+    "computed new nodeclaim(s) to fit pod(s)": ("batch.planned", lambda _: {}),
     "could not schedule pod": (
         "pod.unplaced",
         lambda line: {"pod": _pod_of(line), "message": line.get("error", "")},
@@ -152,7 +154,7 @@ def _of_claim(line: Record) -> dict[str, Any]:
 
 def history(records: Sequence[Record], name: str) -> list[Moment]:
     """All that happened to a node or claim of that name, in order; nothing for one that is not in the log."""
-    claim = _claim_of(records, name)
+    claim = claim_of(records, name)
     moments = []
     plan = ""
     for record in records:
@@ -284,7 +286,8 @@ def _proven(record: Record, count: int) -> dict[str, Any]:
     }
 
 
-def _claim_of(records: Sequence[Record], name: str) -> str:
+def claim_of(records: Sequence[Record], name: str) -> str:
+    """The claim of a node; a name that no node has is taken for a claim's."""
     for record in records:
         if record["kind"] in ("node.created", "disrupted") and record.get("node") == name:
             return str(record.get("claim") or name)

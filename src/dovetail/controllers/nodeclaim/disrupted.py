@@ -54,9 +54,16 @@ def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) 
     }
     node = context.state.node_of(claim)
     name = node.metadata.name if node is not None else ""
-    pods = sum(reschedulable(pod) for pod in context.state.pods_on(name)) if name else 0
+    pods = [pod for pod in context.state.pods_on(name) if reschedulable(pod)] if name else []
     context.metrics.add(CLAIMS, **series)
-    context.metrics.add(PODS, pods, **series)
+    context.metrics.add(PODS, len(pods), **series)
     context.log.record(
-        "disrupted", claim=claim.metadata.name, node=name, pool=pool, reason=reason, mode=mode, pods=pods
+        "disrupted",
+        claim=claim.metadata.name,
+        node=name,
+        pool=pool,
+        reason=reason,
+        mode=mode,
+        pods=len(pods),
+        moved={pod.key: pod.metadata.managed_by() for pod in pods},
     )

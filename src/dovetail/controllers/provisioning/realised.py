@@ -112,8 +112,12 @@ class Realised:
                 self._promise(pod, _Promise(name, account, self._owner(pod)))
                 if self._context.state.get(Pod, pod) is None:
                     self._settle_pod(pod, PodOutcome.GONE)  # while the plan was made
-            if self._context.state.get(NodeClaim, name) is None:
-                self._settle_claim(name, NodeOutcome.FAILED)  # while others were bought
+            # Much may have happened while others were bought.
+            claim = self._context.state.get(NodeClaim, name)
+            if claim is None:
+                self._settle_claim(name, NodeOutcome.FAILED)
+            else:
+                self._follow(None, claim)
 
     def _owner(self, key: str) -> str:
         pod = self._context.state.get(Pod, key)

@@ -253,19 +253,19 @@ def explain(wait: Wait) -> str:
     part = wait.largest
     seconds, whole = _seconds(wait.parts[part]), _seconds(wait.total)
     outcome = "" if wait.bound is not None else " and never got a node"
-    return f"{seconds} of {whole}{outcome} went to {part}{_reason(wait)}: {_advice(wait)}."
+    return f"{seconds} of {whole}{outcome} went to {part}{reason(wait, part)}: {advice(wait, part)}."
 
 
-def _reason(wait: Wait) -> str:
-    """What stood in the way, in brackets: the controller's word counts before the scheduler's."""
-    if wait.largest == "retries" and wait.failure:
+def reason(wait: Wait, part: str) -> str:
+    """What stood in the way, in brackets: the controller's word counts before the scheduler's; or ""."""
+    if part == "retries" and wait.failure:
         return f" ({wait.failure})"
-    text = (wait.refusal or wait.message) if wait.largest == "blocked" else ""
+    text = (wait.refusal or wait.message) if part == "blocked" else ""
     return f" ({text})" if text else ""
 
 
-def _advice(wait: Wait) -> str:
-    part = wait.largest
+def advice(wait: Wait, part: str) -> str:
+    """What makes that part shorter."""
     if part == "blocked" and wait.refusal:
         return f"{_ADVICE[part]}; {cures.of_refusal(wait.refusal)}"
     if part == "retries" and wait.failure is not None:
