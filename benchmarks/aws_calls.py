@@ -188,7 +188,7 @@ async def _populate(world: Cluster, nodes: int, now: int) -> None:
     aws, server = _aws(world), world.server
     (chosen,) = (record.view for record in server.list(EC2NodeClass))
     provider = world.cloud.provider
-    stands_for = await provider.resolve(chosen)
+    stands_for = await provider.classes.resolve(chosen)
     image = image_on(provider.instance_types(chosen)[0], stands_for.images)
     groups = frozenset(item.id for item in stands_for.security_groups)
     subnets = sorted(aws.ec2.account.subnets, key=lambda item: item.id)

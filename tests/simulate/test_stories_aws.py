@@ -473,7 +473,7 @@ def test_nothing_is_launched_into_a_zone_that_is_shifted_away_from() -> None:
         assert {item.zone for item in machines(world)} == {first, second}
         aws.zonal_shift.away = None
         await world.clock.sleep(2 * MINUTE)
-        assert not world.cloud.provider.shifted_zones()
+        assert not world.cloud.provider.supply.shifted_zones()
         for part in running:
             part.cancel()
 

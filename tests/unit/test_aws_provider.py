@@ -144,7 +144,7 @@ def play(
         aws, log = MemoryAws(clock, 5, account, options), Log()
         cloud = provider(aws, clock, log)
         await cloud.start()
-        await cloud.resolve(node_class())
+        await cloud.classes.resolve(node_class())
         aws.gate.calls.clear()
         await body(World(clock, aws, cloud, log))
 
@@ -315,15 +315,15 @@ def test_what_another_process_launched_and_could_not_write_down_is_launched_once
         made = [item for item in await world.launch(*claims) if isinstance(item, Instance)]
         await world.clock.sleep(20 * SECOND)
         other = world.again()
-        await other.look_back(lambda: {made[0].provider_id})
+        await other.machines.recover_orphans(lambda: {made[0].provider_id})
         orphans = {made[1].provider_id, made[2].provider_id}
-        assert other.unheard() == orphans
+        assert other.machines.orphans() == orphans
         # The labels of what was bought may have been written before the process died.
         again = [labelled(item, **made[1].labels) if written else item for item in claims[1:]]
         found = await asyncio.gather(*(other.create(item, node_class()) for item in again))
         assert {item.provider_id for item in found} == orphans
         assert [item.claim for item in found] == ["two", "three"]
-        assert not other.unheard()
+        assert not other.machines.orphans()
         await other.create(claim("four"), node_class())
         assert len(list(world.aws.machines.running())) == 4
 
@@ -338,11 +338,11 @@ def test_an_instance_that_a_launch_would_not_give_is_left(wanted: NodeClaim) -> 
         made = await world.cloud.create(claim("one"), node_class())
         await world.clock.sleep(20 * SECOND)
         other = world.again()
-        await other.look_back(nothing)
+        await other.machines.recover_orphans(nothing)
         assert (await other.create(wanted, node_class())).provider_id != made.provider_id
-        assert other.unheard() == {made.provider_id}
+        assert other.machines.orphans() == {made.provider_id}
         await world.clock.sleep(3 * MINUTE)
-        assert not other.unheard()
+        assert not other.machines.orphans()
 
     play(body)
 
@@ -353,7 +353,7 @@ def test_an_instance_that_its_claim_got_after_all_is_not_taken() -> None:
         await world.clock.sleep(3 * SECOND)
         owned: set[str] = set()
         other = world.again()
-        await other.look_back(lambda: owned)
+        await other.machines.recover_orphans(lambda: owned)
         second = asyncio.get_running_loop().create_task(other.create(claim("two"), node_class()))
         await world.clock.sleep(SECOND)
         assert not second.done()
@@ -418,14 +418,14 @@ def test_under_karpenters_policy_nodes_come_and_go() -> None:
         assert made.labels[labels.ZONE_ID] == subnets[made.zone]
         await world.clock.sleep(10 * SECOND)
         own = adopted(claim(), made)
-        assert await world.cloud.mark(own, "node-1")
+        assert await world.cloud.machines.mark(own, "node-1")
         assert await world.cloud.drifted(own, node_class()) == ""
         await world.cloud.delete(made.provider_id)
         await world.clock.sleep(2 * MINUTE)
         with pytest.raises(InstanceNotFound):
             await world.cloud.get(made.provider_id)
-        await world.cloud.tidy(frozenset())
-        await world.cloud.release(node_class())
+        await world.cloud.classes.tidy(frozenset())
+        await world.cloud.classes.release(node_class())
         assert world.log.kinds == ["instance.started"]
 
     account = replace(
@@ -579,7 +579,7 @@ def test_another_process_knows_what_runs() -> None:
         await world.clock.sleep(MINUTE)
         other = world.again()
         await other.start()
-        await other.resolve(node_class())
+        await other.classes.resolve(node_class())
         (found,) = await other.list()
         # The claim's name is a tag that comes later.
         assert found == replace(made, claim="", created=found.created)
@@ -642,12 +642,12 @@ def test_reserved_capacity_first_while_there_is_any() -> None:
 
     async def body(world: World) -> None:
         chosen = node_class(capacityReservationSelectorTerms=[{"id": "cr-1"}])
-        await world.cloud.resolve(chosen)
+        await world.cloud.classes.resolve(chosen)
         wanted = claim(how=["reserved", "on-demand"])
         made = await world.cloud.create(wanted, chosen)
         assert (made.capacity_type, made.reservation_id) == ("reserved", "cr-1")
         await world.clock.sleep(2 * MINUTE)
-        await world.cloud.resolve(chosen)
+        await world.cloud.classes.resolve(chosen)
         after = await world.cloud.create(claim("two", how=["reserved", "on-demand"]), chosen)
         assert after.capacity_type == "on-demand"
 
@@ -667,9 +667,9 @@ def test_interruptions_and_impairments() -> None:
         assert world.aws.gate.calls["sqs:DeleteMessageBatch"] == 1
         world.aws.impair(identifier, "system_status")
         await world.clock.sleep(MINUTE)
-        (found,) = await world.cloud.impairments()
+        (found,) = await world.cloud.machines.impairments()
         assert (found.provider_id, found.category) == (made.provider_id, "system_status")
-        world.cloud.out_of_capacity(adopted(claim(), made))
+        world.cloud.supply.out_of_capacity(adopted(claim(), made))
         types = {item.name: item for item in world.cloud.instance_types(node_class())}
         missing = [(one.zone, one.capacity_type) for one in types["m5.large"].offerings if not one.available]
         assert missing == [(A, "spot")]
@@ -700,7 +700,9 @@ def test_memory_is_the_least_that_machines_turned_out_to_have() -> None:
     async def body(world: World) -> None:
         cloud = world.cloud
         (image,) = {
-            item.id for item in (await cloud.resolve(node_class())).images if "x86_64-standard" in item.name
+            item.id
+            for item in (await cloud.classes.resolve(node_class())).images
+            if "x86_64-standard" in item.name
         }
 
         def memory(**spec: Any) -> int:
@@ -709,17 +711,17 @@ def test_memory_is_the_least_that_machines_turned_out_to_have() -> None:
 
         estimate, before = memory(), cloud.instance_types(node_class())
         for seen in (estimate + 300, estimate + 200, estimate + 400):
-            cloud.discovered("m5.large", image, seen)
+            cloud.supply.discovered("m5.large", image, seen)
         assert memory() == estimate + 200
         assert cloud.instance_types(node_class()) is not before
         after = cloud.instance_types(node_class())
-        cloud.discovered("m5.large", image, estimate + 500)
+        cloud.supply.discovered("m5.large", image, estimate + 500)
         assert cloud.instance_types(node_class()) is after
         # Another image says nothing of this one, and after sixty days it is forgotten.
-        cloud.discovered("m5.large", "ami-other", 1)
+        cloud.supply.discovered("m5.large", "ami-other", 1)
         assert memory() == estimate + 200
         await world.clock.sleep(61 * 24 * HOUR)
-        cloud.discovered("c5.large", image, 1)
+        cloud.supply.discovered("c5.large", image, 1)
         assert memory() == estimate
 
     play(body)
@@ -762,7 +764,7 @@ def test_what_is_logged_of_launches_and_ends() -> None:
 
     async def body(world: World) -> None:
         cloud = provider(world.aws, world.clock, world.log, metrics)
-        await cloud.resolve(node_class())
+        await cloud.classes.resolve(node_class())
         made = await asyncio.gather(
             *(cloud.create(claim(f"c-{number}", zones=[A]), node_class()) for number in range(4)),
             return_exceptions=True,

@@ -7,7 +7,15 @@ from typing import Any, TypeVar
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cloud.interruption import Impairment
-from dovetail.cloud.provider import Instance, NodeClassResolution, Provider, RepairPolicy
+from dovetail.cloud.provider import (
+    Instance,
+    Machines,
+    NodeClasses,
+    NodeClassResolution,
+    Provider,
+    RepairPolicy,
+    Supply,
+)
 from dovetail.model.offering import InstanceType
 
 T = TypeVar("T")
@@ -23,18 +31,13 @@ class Over:
         self.node_class_kinds = provider.node_class_kinds
         self.repair_policies = provider.repair_policies
         self.provider = provider
+        self.classes: NodeClasses = _OverClasses(self, provider.classes)
+        self.supply: Supply = provider.supply
+        self.machines: Machines = _OverMachines(self, provider.machines)
 
     async def call(self, name: str, about: Any, made: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002 - for others
         """Make one call, called `name`; `about` is its claim, its class, or says it in words."""
         return await made()
-
-    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
-        """See Provider."""
-        await self.call("look_back", "instances", lambda: self.provider.look_back(owned))
-
-    def unheard(self) -> Collection[str]:
-        """See Provider."""
-        return self.provider.unheard()
 
     async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
         """See Provider."""
@@ -56,30 +59,6 @@ class Over:
         """See Provider."""
         return await self.call("drifted", claim, lambda: self.provider.drifted(claim, node_class))
 
-    async def resolve(self, node_class: Any) -> NodeClassResolution:
-        """See Provider."""
-        return await self.call("resolve", node_class, lambda: self.provider.resolve(node_class))
-
-    async def release(self, node_class: Any) -> None:
-        """See Provider."""
-        await self.call("release", node_class, lambda: self.provider.release(node_class))
-
-    def forget(self, node_class: str) -> None:
-        """See Provider."""
-        self.provider.forget(node_class)
-
-    async def tidy(self, in_use: frozenset[str]) -> None:
-        """See Provider."""
-        await self.call("tidy", "instance profiles", lambda: self.provider.tidy(in_use))
-
-    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
-        """See Provider."""
-        return await self.call("mark", claim, lambda: self.provider.mark(claim, node))
-
-    async def impairments(self) -> Sequence[Impairment]:
-        """See Provider."""
-        return await self.call("impairments", "instances", self.provider.impairments)
-
     def instance_types(self, node_class: Any) -> tuple[InstanceType, ...]:
         """See Provider."""
         return self.provider.instance_types(node_class)
@@ -88,18 +67,38 @@ class Over:
         """See Provider."""
         return self.provider.volume_price(node_class)
 
-    def commons(self) -> Mapping[str, int]:
-        """See Provider."""
-        return self.provider.commons()
 
-    def shifted_zones(self) -> Mapping[str, str]:
-        """See Provider."""
-        return self.provider.shifted_zones()
+class _OverClasses:
+    def __init__(self, over: Over, classes: NodeClasses) -> None:
+        self._over = over
+        self._classes = classes
 
-    def discovered(self, instance_type: str, image: str, memory: int) -> None:
-        """See Provider."""
-        self.provider.discovered(instance_type, image, memory)
+    async def resolve(self, node_class: Any) -> NodeClassResolution:
+        return await self._over.call("resolve", node_class, lambda: self._classes.resolve(node_class))
 
-    def out_of_capacity(self, claim: NodeClaim) -> None:
-        """See Provider."""
-        self.provider.out_of_capacity(claim)
+    async def release(self, node_class: Any) -> None:
+        await self._over.call("release", node_class, lambda: self._classes.release(node_class))
+
+    def forget(self, node_class: str) -> None:
+        self._classes.forget(node_class)
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        await self._over.call("tidy", "instance profiles", lambda: self._classes.tidy(in_use))
+
+
+class _OverMachines:
+    def __init__(self, over: Over, machines: Machines) -> None:
+        self._over = over
+        self._machines = machines
+
+    async def recover_orphans(self, owned: Callable[[], Collection[str]]) -> None:
+        await self._over.call("recover_orphans", "instances", lambda: self._machines.recover_orphans(owned))
+
+    def orphans(self) -> Collection[str]:
+        return self._machines.orphans()
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        return await self._over.call("mark", claim, lambda: self._machines.mark(claim, node))
+
+    async def impairments(self) -> Sequence[Impairment]:
+        return await self._over.call("impairments", "instances", self._machines.impairments)

@@ -142,14 +142,72 @@ class NodeClassResolution:
     unready: tuple[Unready, ...] = ()  # what else stands in the way, at most one per condition
 
 
+class NodeClasses(Protocol):
+    """What a provider finds and makes in its account for node classes."""
+
+    async def resolve(self, node_class: Any) -> NodeClassResolution:
+        """What the class's selectors match. Nothing matching is an answer, not an error."""
+
+    async def release(self, node_class: Any) -> None:
+        """Take away what was made for the class itself. Called until it returns, before the class is gone."""
+
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone: nothing that is known of it is needed any more."""
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """Take away instance profiles that were made for classes and are not among those in use, by name."""
+
+
+class Supply(Protocol):
+    """What is known of the supply besides the offerings of types, and what its users find out of it."""
+
+    def left(self) -> Mapping[str, int]:
+        """What is left of what offerings draw on, by name, as far as it is known now. Never raises."""
+
+    def shifted_zones(self) -> Mapping[str, str]:
+        """Name and id of zones that the cluster is shifted away from: nothing is launched there."""
+
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """A machine of that type and image turned out to have so many bytes of memory."""
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
+        """The cloud takes the claim's instance back: offerings like it are not available for a while."""
+
+
+class Machines(Protocol):
+    """What a provider knows of instances that run, and writes on them."""
+
+    async def recover_orphans(self, owned: Callable[[], Collection[str]]) -> None:
+        """Look for instances that an earlier process launched and could not write down: `create` gives them
+        to claims that would launch the same. Called, with the provider ids that claims have, before `create`
+        is; only the first time something happens.
+        """
+
+    def orphans(self) -> Collection[str]:
+        """Provider ids of such instances that `create` may still give away. Never raises."""
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        """Write on the claim's instance whose it is and which node; answers annotations that say so.
+
+        Empty where there is nothing to write. Raises InstanceNotFound.
+        """
+
+    async def impairments(self) -> Sequence[Impairment]:
+        """Instances of this cluster that fail a status check of the cloud or have an event announced."""
+
+
 class Provider(Protocol):
     """What Dovetail needs of a cloud. Errors are CloudErrors; each method says who retries.
 
-    Node classes are of the provider's own kind, which no other provider can read.
+    A provider has its own kinds of node classes, which no other provider can read. What stands in `classes`,
+    `supply` and `machines` not every cloud has: `cloud.inert` has answers for those that do without.
     """
 
     node_class_kinds: tuple[tuple[str, str], ...]  # (group, kind) of the node classes that are its own
     repair_policies: tuple[RepairPolicy, ...]  # when its nodes are past help
+    classes: NodeClasses
+    supply: Supply
+    machines: Machines
 
     def instance_types(self, node_class: Any) -> tuple[InstanceType, ...]:
         """All types for nodes of that class, with present prices and availability. Never raises.
@@ -162,18 +220,6 @@ class Provider(Protocol):
 
         None asks for a node without a class. Never raises.
         """
-
-    def commons(self) -> Mapping[str, int]:
-        """What is left of what offerings draw on, by name, as far as it is known now. Never raises."""
-
-    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
-        """Look for instances that an earlier process launched and could not write down: `create` gives them
-        to claims that would launch the same. Called, with the provider ids that claims have, before `create`
-        is; only the first time something happens.
-        """
-
-    def unheard(self) -> Collection[str]:
-        """Provider ids of such instances that `create` may still give away. Never raises."""
 
     async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
         """Launch one instance that meets the claim's requirements, cheapest capacity first.
@@ -195,36 +241,6 @@ class Provider(Protocol):
 
         Raises InstanceNotFound.
         """
-
-    async def resolve(self, node_class: Any) -> NodeClassResolution:
-        """What the class's selectors match. Nothing matching is an answer, not an error."""
-
-    async def release(self, node_class: Any) -> None:
-        """Take away what was made for the class itself. Called until it returns, before the class is gone."""
-
-    def forget(self, node_class: str) -> None:
-        """The class of that name is gone: nothing that is known of it is needed any more."""
-
-    async def tidy(self, in_use: frozenset[str]) -> None:
-        """Take away instance profiles that were made for classes and are not among those in use, by name."""
-
-    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
-        """Write on the claim's instance whose it is and which node; answers annotations that say so.
-
-        Empty where there is nothing to write. Raises InstanceNotFound.
-        """
-
-    async def impairments(self) -> Sequence[Impairment]:
-        """Instances of this cluster that fail a status check of the cloud or have an event announced."""
-
-    def shifted_zones(self) -> Mapping[str, str]:
-        """Name and id of zones that the cluster is shifted away from: nothing is launched there."""
-
-    def discovered(self, instance_type: str, image: str, memory: int) -> None:
-        """A machine of that type and image turned out to have so many bytes of memory."""
-
-    def out_of_capacity(self, claim: NodeClaim) -> None:
-        """The cloud takes the claim's instance back: offerings like it are not available for a while."""
 
 
 def check_ready(node_class: NodeClass) -> None:

@@ -91,7 +91,7 @@ async def act(context: Context, claim: NodeClaim, kind: InterruptionKind) -> Non
     meaning = _MEANINGS[kind]
     await report(context, claim, meaning)
     if kind in _CAPACITY_IS_SHORT:
-        context.provider.out_of_capacity(claim)
+        context.provider.supply.out_of_capacity(claim)
     if meaning.ends and not claim.deleting:
         count_disrupted(context, claim, kind, GRACEFUL)
         await report_end(context, claim)
@@ -241,7 +241,7 @@ class InstanceStatus:
         context = self._context
         now = context.clock.now()
         claims = {claim.status.provider_id: claim for claim in context.state.all(NodeClaim)}
-        for found in await context.provider.impairments():
+        for found in await context.provider.machines.impairments():
             claim = claims.get(found.provider_id)
             announced = found.category == _ANNOUNCED
             if claim is None or claim.deleting or not (announced or now - found.since >= TOLERATION):

@@ -34,7 +34,7 @@ CONTROLLER: ContextVar[str] = ContextVar("controller", default="")
 
 
 # What the original calls them.
-_NAMES = {"drifted": "IsDrifted", "look_back": "List"}
+_NAMES = {"drifted": "IsDrifted", "recover_orphans": "List"}
 
 
 class Metered(Over):

@@ -13,7 +13,7 @@ from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound, Ins
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.api import Aws, Ec2
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.instance.fleet import Fleets
 from dovetail.cloud.aws.instance.instances import FRESH, Instances, provider_id
@@ -31,7 +31,16 @@ from dovetail.cloud.aws.quota.shared import Commons
 from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.aws.zonalshift import Shifts
 from dovetail.cloud.interruption import Impairment, instance_id
-from dovetail.cloud.provider import EKS_POLICIES, Instance, NodeClassResolution, RepairPolicy, check_ready
+from dovetail.cloud.provider import (
+    EKS_POLICIES,
+    Instance,
+    Machines,
+    NodeClasses,
+    NodeClassResolution,
+    RepairPolicy,
+    Supply,
+    check_ready,
+)
 from dovetail.cloud.unavailable import UnavailableOfferings
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
@@ -98,6 +107,15 @@ class AwsCloud:
             reserved_capacity=options.reserved_capacity,
         )
         self._resolved = Resolved(clock)
+        self.classes: NodeClasses = _Classes(
+            self._resolver,
+            self._resolved,
+            self._commons,
+            self.surroundings,
+            (self._market.forget, self._launcher.forget),
+        )
+        self.supply: Supply = _Supply(self._commons, self._shifts, self._market, self._unavailable, clock)
+        self.machines: Machines = _Machines(self._instances, self._orphans, aws.ec2)
         self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
         self._appears: dict[str, int] = {}  # of these, until when EC2 may not show them, by monotonic time
 
@@ -116,10 +134,6 @@ class AwsCloud:
             tasks.create_task(self._commons.run(self._failed), name="aws: quotas and addresses")
             if self._options.zonal_shift:
                 tasks.create_task(self._shifts.run(self._clock, self._failed), name="aws: zonal shifts")
-
-    def shifted_zones(self) -> Mapping[str, str]:
-        """See the port."""
-        return self._shifts.zones(self._market.sold)
 
     async def _keep_fresh(self) -> None:
         fetched_at = self._clock.monotonic()
@@ -148,10 +162,6 @@ class AwsCloud:
         known = wanted(node_class, found, self._market.sold.zone_ids, self._commons.drawn(node_class))
         return self._market.types(known, avoided)
 
-    def commons(self) -> Mapping[str, int]:
-        """See the port: vCPUs of quotas, addresses of subnets."""
-        return self._commons.left()
-
     def volume_price(self, node_class: EC2NodeClass | None) -> int:
         """See the port."""
         try:
@@ -159,19 +169,11 @@ class AwsCloud:
         except InputError:
             return 0  # such a class has no types either
 
-    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
-        """See the port."""
-        await self._orphans.look(owned)
-
-    def unheard(self) -> Collection[str]:
-        """See the port."""
-        return self._orphans.waiting()
-
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""
         check_ready(node_class)
         try:
-            resolution = await self.resolve(node_class)
+            resolution = await self.classes.resolve(node_class)
             stage = (await self.surroundings()).stage
             types = self._commons.reachable(self.instance_types(node_class), claim)
             order = Order(claim, node_class, resolution, stage, types, self._commons.each(node_class))
@@ -230,55 +232,11 @@ class AwsCloud:
         found = await self._instances.find(instance_id(claim.status.provider_id), fresh=FRESH)
         if found is None:
             raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
-        now = self._resolved.recent(node_class) or await self.resolve(node_class)
+        now = self._resolved.recent(node_class) or await self.classes.resolve(node_class)
         kind = self._kind(found.instance_type, node_class)
         image = image_on(kind, now.images) if kind is not None else None
         was = Made(found.image, found.subnet, found.security_groups, found.reservation, found.placement_group)
         return drift(claim, node_class, was, now, image.id if image else "")
-
-    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
-        """See the port."""
-        found = await self._resolver.resolve(node_class)
-        self._resolved.note(node_class, found)
-        self._commons.resolved(node_class, found, (await self.surroundings()).stage)
-        return found
-
-    async def release(self, node_class: EC2NodeClass) -> None:
-        """See the port."""
-        await self._resolver.release(node_class)
-
-    def forget(self, node_class: str) -> None:
-        """See the port."""
-        self._resolver.forget(node_class)
-        self._resolved.forget(node_class)
-        self._market.forget(node_class)
-        self._commons.forget(node_class)
-        self._launcher.forget(node_class)
-
-    async def tidy(self, in_use: frozenset[str]) -> None:
-        """See the port."""
-        await self._resolver.tidy(in_use)
-
-    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
-        """See the port."""
-        return await self._instances.mark(claim, node)
-
-    async def impairments(self) -> Sequence[Impairment]:
-        """See the port."""
-        return [
-            Impairment(provider_id(check.zone, check.instance), check.category, check.since)
-            for check in await self._aws.ec2.describe_instance_status()
-        ]
-
-    def discovered(self, instance_type: str, image: str, memory: int) -> None:
-        """See the port."""
-        self._market.seen.note(instance_type, image, memory)
-
-    def out_of_capacity(self, claim: NodeClaim) -> None:
-        """See the port."""
-        found = claim.metadata.labels
-        pool = tuple(found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE))
-        self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.monotonic())
 
     def _fresh(self, identifier: str) -> Instance | None:
         """One that this process launched just now: EC2 may not show it yet."""
@@ -300,3 +258,94 @@ class AwsCloud:
 
     def _failed(self, error: AwsError) -> None:
         self._log.record("reconcile.failed", controller="aws", key=error.action, message=str(error))
+
+
+class _Classes:
+    """Implements NodeClasses."""
+
+    def __init__(
+        self,
+        resolver: ClassResolver,
+        resolved: Resolved,
+        commons: Commons,
+        surroundings: Callable[[], Awaitable[Surroundings]],
+        others: tuple[Callable[[str], None], ...],
+    ) -> None:
+        """`others` forget classes, by name, as well."""
+        self._resolver = resolver
+        self._resolved = resolved
+        self._commons = commons
+        self._surroundings = surroundings
+        self._others = others
+
+    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
+        found = await self._resolver.resolve(node_class)
+        self._resolved.note(node_class, found)
+        self._commons.resolved(node_class, found, (await self._surroundings()).stage)
+        return found
+
+    async def release(self, node_class: EC2NodeClass) -> None:
+        await self._resolver.release(node_class)
+
+    def forget(self, node_class: str) -> None:
+        for forget in (self._resolver.forget, self._resolved.forget, self._commons.forget, *self._others):
+            forget(node_class)
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        await self._resolver.tidy(in_use)
+
+
+class _Supply:
+    """Implements Supply: vCPUs of quotas, addresses of subnets, zonal shifts, memory that machines had."""
+
+    def __init__(
+        self,
+        commons: Commons,
+        shifts: Shifts,
+        market: Market,
+        unavailable: UnavailableOfferings,
+        clock: Clock,
+    ) -> None:
+        self._commons = commons
+        self._shifts = shifts
+        self._market = market
+        self._unavailable = unavailable
+        self._clock = clock
+
+    def left(self) -> Mapping[str, int]:
+        return self._commons.left()
+
+    def shifted_zones(self) -> Mapping[str, str]:
+        return self._shifts.zones(self._market.sold)
+
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        self._market.seen.note(instance_type, image, memory)
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
+        found = claim.metadata.labels
+        pool = tuple(found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE))
+        self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.monotonic())
+
+
+class _Machines:
+    """Implements Machines."""
+
+    def __init__(self, instances: Instances, orphans: Orphans, ec2: Ec2) -> None:
+        self._instances = instances
+        self._orphans = orphans
+        self._ec2 = ec2
+
+    async def recover_orphans(self, owned: Callable[[], Collection[str]]) -> None:
+        await self._orphans.look(owned)
+
+    def orphans(self) -> Collection[str]:
+        return self._orphans.waiting()
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        return await self._instances.mark(claim, node)
+
+    async def impairments(self) -> Sequence[Impairment]:
+        return [
+            Impairment(provider_id(check.zone, check.instance), check.category, check.since)
+            for check in await self._ec2.describe_instance_status()
+        ]

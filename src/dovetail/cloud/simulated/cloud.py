@@ -23,15 +23,18 @@ from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.catalog.labels import TENANCY, tenancy
 from dovetail.cloud.choice import Candidate, Pool, Request, by_price_and_depth, choose
-from dovetail.cloud.inert import Inert
+from dovetail.cloud.inert import EndlessSupply, NoSelectors, PlainMachines
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
 from dovetail.cloud.interruption import Impairment, InterruptionKind, instance_id
 from dovetail.cloud.provider import (
     EKS_POLICIES,
     Instance,
+    Machines,
+    NodeClasses,
     NodeClassResolution,
     Provider,
     RepairPolicy,
+    Supply,
     check_ready,
 )
 from dovetail.cloud.simulated.account import Account, image_for, resolve
@@ -241,7 +244,46 @@ class _Machine:
     impairment: Impairment | None = None
 
 
-class SimulatedCloud(Inert):
+class _Classes(NoSelectors):
+    """Implements NodeClasses; `taken` counts addresses in use per subnet id."""
+
+    def __init__(self, account: Account, taken: Mapping[str, int]) -> None:
+        self._account = account
+        self._taken = taken
+        self._validator = Validator()
+
+    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
+        faults = tuple((fault.reason, fault.message) for fault in self._validator.faults(node_class))
+        return replace(resolve(node_class, self._account, self._taken), faults=faults)
+
+
+class _Supply(EndlessSupply):
+    """Implements Supply."""
+
+    def __init__(
+        self, machines: Mapping[str, _Machine], unavailable: UnavailableOfferings, clock: Clock
+    ) -> None:
+        self._machines = machines
+        self._unavailable = unavailable
+        self._clock = clock
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
+        machine = self._machines.get(claim.status.provider_id)
+        if machine is not None:
+            self._unavailable.mark([machine.pool], self._clock.now())
+
+
+class _Machines(PlainMachines):
+    """Implements Machines."""
+
+    def __init__(self, machines: Mapping[str, _Machine]) -> None:
+        self._machines = machines
+
+    async def impairments(self) -> Sequence[Impairment]:
+        return [one.impairment for one in self._machines.values() if one.impairment is not None]
+
+
+class SimulatedCloud:
     """Implements `cloud.provider.Provider` in the time of the clock it is given.
 
     `types` replaces the catalogue (then node classes do not shape the types, and volumes are free); `sold`
@@ -275,7 +317,6 @@ class SimulatedCloud(Inert):
         self._delays = delays or Delays()
         self._pools = Pools(limits)
         self._unavailable = UnavailableOfferings()
-        self._validator = Validator()
         self._view = TypeView(only(self._catalogued, sold) if types is None else lambda _: types)
         self._sells_volumes = types is None
         self._machines: dict[str, _Machine] = {}  # by provider id, in order of launch
@@ -286,6 +327,9 @@ class SimulatedCloud(Inert):
         self._terminated: list[Callable[[Instance], None]] = []
         self.queue = MemoryQueue(clock)
         self._interrupter = Interrupter(clock, log, self.queue, self._lose)
+        self.classes: NodeClasses = _Classes(self._account, self._addresses)
+        self.supply: Supply = _Supply(self._machines, self._unavailable, clock)
+        self.machines: Machines = _Machines(self._machines)
 
     @property
     def provider(self) -> Provider:
@@ -326,11 +370,6 @@ class SimulatedCloud(Inert):
         except InputError:
             # Such a class has no types either.
             return 0
-
-    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
-        """See the port."""
-        faults = tuple((fault.reason, fault.message) for fault in self._validator.faults(node_class))
-        return replace(resolve(node_class, self._account, self._addresses), faults=faults)
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""
@@ -397,16 +436,6 @@ class SimulatedCloud(Inert):
         kind = _by_name(self.instance_types(node_class)).get(machine.instance.instance_type)
         image = image_for(kind, now.images) if kind is not None else ""
         return drift(claim, node_class, machine.made, now, image)
-
-    async def impairments(self) -> Sequence[Impairment]:
-        """See the port."""
-        return [one.impairment for one in self._machines.values() if one.impairment is not None]
-
-    def out_of_capacity(self, claim: NodeClaim) -> None:
-        """See the port."""
-        machine = self._machines.get(claim.status.provider_id)
-        if machine is not None:
-            self._unavailable.mark([machine.pool], self._clock.now())
 
     def interrupt(self, provider_id: str, kind: InterruptionKind) -> None:
         """Something happens to the instance: a message comes through the queue, and then what it says."""

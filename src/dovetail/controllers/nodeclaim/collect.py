@@ -14,7 +14,7 @@ from dovetail.cloud.provider import Instance
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.guard import TerminationGuard
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodeclaim.launch import look_back
+from dovetail.controllers.nodeclaim.launch import recover_orphans
 from dovetail.controllers.nodeclaim.liveness import REGISTRATION_TIMEOUT
 from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED, since
 from dovetail.model import labels
@@ -136,8 +136,8 @@ class InstanceCollection:
     async def collect(self) -> None:
         """Look once. The instances are listed first: the claim of each of them exists already."""
         context = self._context
-        await look_back(context)
-        waiting = context.provider.unheard()
+        await recover_orphans(context)
+        waiting = context.provider.machines.orphans()
         instances = await context.provider.list()
         claims, unreadable = await _claims(context)
         now = context.clock.now()

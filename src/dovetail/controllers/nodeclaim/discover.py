@@ -26,7 +26,7 @@ class Discovery:
         memory = amounts(new.status.capacity).get(MEMORY, 0)
         if claim is not None and claim.status.image_id and memory > 0:
             name = claim.metadata.labels.get(labels.INSTANCE_TYPE, "")
-            self._context.provider.discovered(name, claim.status.image_id, memory)
+            self._context.provider.supply.discovered(name, claim.status.image_id, memory)
 
 
 def _initialized(node: Node) -> bool:

@@ -30,7 +30,7 @@ from dovetail.units.timestamp import parse_rfc3339
 _MAKERS_TIME = 15 * SECOND
 
 
-async def look_back(context: Context) -> None:
+async def recover_orphans(context: Context) -> None:
     """Before anything is bought or ended: what an earlier process bought and could not write down is found.
 
     Raises CloudError.
@@ -39,7 +39,7 @@ async def look_back(context: Context) -> None:
     def owned() -> frozenset[str]:
         return frozenset(claim.status.provider_id for claim in context.state.all(NodeClaim))
 
-    await context.provider.look_back(owned)
+    await context.provider.machines.recover_orphans(owned)
 
 
 class Launcher:
@@ -117,7 +117,7 @@ class Launcher:
         known = self._launched.get(claim.metadata.uid)
         if known is not None:
             return known
-        await look_back(self._context)
+        await recover_orphans(self._context)
         # Nothing that takes time may come between the look for an instance and the purchase of one: a process
         # that led before this one may still be answered in between.
         adopted = await self._adopt(claim)

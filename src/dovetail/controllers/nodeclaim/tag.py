@@ -43,7 +43,7 @@ class NodeClaimTagging:
         if claim is None or claim.deleting or claim.metadata.uid in self._marked:
             return
         try:
-            noted = await context.provider.mark(claim, claim.status.node_name)
+            noted = await context.provider.machines.mark(claim, claim.status.node_name)
             if noted:
                 merge = {"metadata": {"annotations": dict(noted)}}
                 await context.client.patch(NodeClaim, name, merge=merge)

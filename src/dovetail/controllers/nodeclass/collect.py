@@ -28,5 +28,5 @@ class ProfileCollection:
             in_use |= {
                 item.metadata.annotations.get(labels.INSTANCE_PROFILE, "") for item in state.all(NodeClaim)
             }
-            await self._context.provider.tidy(frozenset(in_use - {""}))
+            await self._context.provider.classes.tidy(frozenset(in_use - {""}))
         return PERIOD

@@ -135,7 +135,7 @@ class NodeClassReadiness:
             if old is None or old.metadata.generation != new.metadata.generation:
                 self.queue.add(new.key)
         elif isinstance(old, EC2NodeClass):
-            self._context.provider.forget(old.metadata.name)
+            self._context.provider.classes.forget(old.metadata.name)
         elif isinstance(old, NodeClaim) and new is None:
             self.queue.add(old.spec.node_class_ref.name)
 
@@ -153,7 +153,7 @@ class NodeClassReadiness:
                 key,
                 merge={"metadata": {"finalizers": [*node_class.metadata.finalizers, FINALIZER]}},
             )
-        resolution = await self._context.provider.resolve(node_class)
+        resolution = await self._context.provider.classes.resolve(node_class)
         stamp = Stamp(self._context.clock.now(), node_class.metadata.generation)
         conditions = judge(node_class, resolution, stamp)
         merge = {"status": {**status(node_class, resolution), "conditions": document(conditions)}}
@@ -176,7 +176,7 @@ class NodeClassReadiness:
                 ttl=WAITING_TTL,
             )
             return WAITING_TTL
-        await self._context.provider.release(node_class)
+        await self._context.provider.classes.release(node_class)
         kept = [item for item in node_class.metadata.finalizers if item != FINALIZER]
         with suppress(NotFound):
             await self._context.client.patch(EC2NodeClass, name, merge={"metadata": {"finalizers": kept}})

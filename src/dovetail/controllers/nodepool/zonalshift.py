@@ -24,7 +24,7 @@ class ZonalShifts:
 
     async def look(self) -> None:
         """Say what changed."""
-        now = dict(self._context.provider.shifted_zones())
+        now = dict(self._context.provider.supply.shifted_zones())
         before, self._known = self._known, now
         publish, pools = self._context.recorder.publish, self._context.state.all(NodePool)
         for pool in pools:

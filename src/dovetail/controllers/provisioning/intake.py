@@ -134,7 +134,7 @@ class Intake:
             promised=places,
             node_class_kinds=state.node_class_kinds,
             volume_price=self._context.volume_price,
-            commons=self._context.provider.commons(),
+            commons=self._context.provider.supply.left(),
             on_fault=self._on_fault,
         )
         paused = {

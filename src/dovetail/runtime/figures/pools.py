@@ -153,7 +153,7 @@ class OfferFigures:
         yield from self._room()
 
     def _room(self) -> Iterator[str]:
-        now, left = self._context.clock.now(), dict(self._context.provider.commons())
+        now, left = self._context.clock.now(), dict(self._context.provider.supply.left())
         yield header(LEFT)
         yield from (f"{series(LEFT, (('of', name),))}{left[name]}\n" for name in sorted(left))
         while self._before and now - self._before[0][0] > HOUR:

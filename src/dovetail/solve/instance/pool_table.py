@@ -50,11 +50,9 @@ class _Sold:
         self.capacity = self.capacity.reshape(len(self.types), len(names))
         self.offerings: list[Offering] = []
         column_type: list[int] = []
-        self.draws = False  # True iff some offering draws on shared quotas
         for number, item in enumerate(self.types):
             for offering in item.offerings:
                 if offering.available and (offering.capacity_type != labels.RESERVED or _left(offering)):
-                    self.draws = self.draws or bool(offering.draws)
                     if left and not affordable(offering, left):
                         continue
                     self.offerings.append(offering)
@@ -65,6 +63,7 @@ class _Sold:
         self.capacity_type = _fixed([item.capacity_type for item in self.offerings], np.str_)
         # Columns that are no reserved capacity, (C,).
         self.unreserved: Mask = _fixed([not item.reservation_id for item in self.offerings], np.bool_)
+        self.draws = _drawn(self.offerings)
         # Offerings are few in kind: zones times capacity types, and reservations.
         numbers: dict[Requirements, int] = {}
         numbered = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]
@@ -96,6 +95,17 @@ def _fixed(values: Sequence[Any], kind: Any) -> Any:
     return found
 
 
+def _drawn(offerings: Sequence[Offering]) -> dict[str, Amounts]:
+    """By shared quota what a node of each column draws on it, (C,)."""
+    found: dict[str, Amounts] = {}
+    for column, offering in enumerate(offerings):
+        for name, amount in offering.draws:
+            if name not in found:
+                found[name] = np.zeros(len(offerings), dtype=np.int64)
+            found[name][column] = amount
+    return found
+
+
 # The last table of a pool's requirements: types that were replaced are kept alive by it no longer. It has
 # some 100 bytes a column, 0.5 MiB where a region's types are all let in.
 _LATEST: dict[tuple[Requirements, tuple[str, ...]], _Sold] = {}
@@ -115,7 +125,7 @@ def _shared(kinds: tuple[InstanceType, ...], base: Requirements, names: tuple[st
 def _sold(kinds: tuple[InstanceType, ...], base: Requirements, axis: Axis, left: Mapping[str, int]) -> _Sold:
     found = _shared(kinds, base, axis.names)
     # What is left of quotas is another amount in every question, and hardly ever too little.
-    if not (left and found.draws) or all(affordable(item, left) for item in found.offerings):
+    if all(amounts.max() <= left[name] for name, amounts in found.draws.items() if name in left):
         return found
     return _Sold(kinds, base, axis.names, left)
 
@@ -126,7 +136,7 @@ class PoolTable:
     `capacity` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
     describe the available offerings, as do `reservation` (its id, or "") and `capacity_type`; the price
     is a whole node's, `extra` of it for all but the instance. Offerings that draw more on the problem's
-    `shared quotas` than is left of them are not available; `draws` is False where none draws on any.
+    shared quotas than is left of them are not available; `draws` says by quota what each column takes, (C,).
     """
 
     def __init__(

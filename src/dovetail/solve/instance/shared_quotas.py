@@ -37,9 +37,7 @@ class SharedQuotas:
         *,
         strict: bool,
     ) -> None:
-        drawn = {
-            name for table in tables if table.draws for item in table.offerings for name, _ in item.draws
-        }
+        drawn = {name for table in tables for name in table.draws}
         names = tuple(sorted(drawn & problem.commons.keys()))
         left = np.array([problem.commons[name] for name in names], dtype=np.int64)
         draws = _draws(tables, names)
@@ -89,10 +87,15 @@ def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:
 
 
 def _draws(tables: Sequence[PoolTable], names: tuple[str, ...]) -> Amounts:
-    if not names:
-        return np.zeros((sum(len(table.offerings) for table in tables), 0), dtype=np.int64)
-    rows = [[dict(item.draws).get(name, 0) for name in names] for table in tables for item in table.offerings]
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
+    """What a node of each column of all tables takes, (C, B)."""
+    result = np.zeros((sum(len(table.offerings) for table in tables), len(names)), dtype=np.int64)
+    start = 0
+    for table in tables:
+        end = start + len(table.offerings)
+        for column, name in enumerate(names):
+            result[start:end, column] = table.draws.get(name, 0)
+        start = end
+    return result
 
 
 def _needs(tables: Sequence[PoolTable], asked: Asked, draws: Amounts) -> Amounts:
