@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dovetail.api.core import Pod
 from dovetail.api.meta import condition
 from dovetail.cluster.nodes import Machine, allocatable
-from dovetail.model.resources import fits, pod_requests, subtract, total
+from dovetail.model.resources import Resources, fits, pod_requests, subtract, total
 from dovetail.units.timestamp import parse_rfc3339
 
 # How many windows a promise holds at most whose pod the scheduler has not come to while it binds others: on a
@@ -72,7 +72,7 @@ def with_room(machine: Machine, bound: Iterable[Pod], promised: Iterable[Pod]) -
     """
     if not machine.initialized:
         return list(promised)
-    left = subtract(allocatable(machine), total(pod_requests(pod) for pod in bound if not pod.terminal))
+    left = room_left(machine, bound)
     found = []
     for pod in sorted(promised, key=_turn):
         wanted = pod_requests(pod)
@@ -80,6 +80,11 @@ def with_room(machine: Machine, bound: Iterable[Pod], promised: Iterable[Pod]) -
             left = subtract(left, wanted)
             found.append(pod)
     return found
+
+
+def room_left(machine: Machine, bound: Iterable[Pod]) -> Resources:
+    """What the machine, which is up, has beside the bound pods."""
+    return subtract(allocatable(machine), total(pod_requests(pod) for pod in bound if not pod.terminal))
 
 
 def _turn(pod: Pod) -> tuple[int, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from dovetail.api import core, workloads
@@ -259,6 +260,12 @@ class State:
     def promised(self, pod: Pod) -> Machine | None:
         """The machine on which a plan gave this pending pod a place, as long as that holds."""
         return self._promises.place(pod, self._staying, self._clock.now())
+
+    def places(self, pods: Iterable[Pod]) -> list[tuple[Pod, Machine]]:
+        """Those of the pods that have a place which holds, with it: `promised`, of many at once."""
+        staying, now = lru_cache(maxsize=None)(self._staying), self._clock.now()
+        found = ((pod, self._promises.place(pod, staying, now)) for pod in pods)
+        return [(pod, place) for pod, place in found if place is not None]
 
     def displaced(self, pod: Pod) -> bool:
         """True iff a plan gave the pod a place, which it may have lost since: refused or crowded out."""

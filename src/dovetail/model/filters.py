@@ -640,9 +640,12 @@ def _domains(rule: AffinityRule, nodes: Mapping[str, int], view: ClusterView) ->
 
 _OF_NODE = (unschedulable, node_name, taints, node_affinity, ports, fit)
 _OF_VOLUMES = (volume_limits, volume_binding, volume_zone)
-# Per node the nominated pods that a pod must leave room for: of its own priority or a higher one.
-Nominated = Mapping[str, Sequence[PodFacts]]
-_NO_NOMINATIONS: Nominated = {}
+# By name of a node the nominated pods that a pod must leave room for: of its own priority or a higher one.
+Nominated = Callable[[str], Sequence[PodFacts]]
+
+
+def _no_nominations(_: str) -> Sequence[PodFacts]:
+    return ()
 
 
 class Placement:
@@ -745,21 +748,21 @@ class Examination:
         return f"{message} no new claims to deallocate, preemption: {preemption}" if preemption else message
 
 
-def examine_all(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> Examination:
+def examine_all(pod: Pod, view: ClusterView, nominated: Nominated = _no_nominations) -> Examination:
     """Ask the filters about every node."""
     placement = Placement(pod, view)
     found = {
-        name: placement.examine(node, nominated.get(name, ())) for name, node in sorted(view.nodes.items())
+        name: placement.examine(node, nominated(name)) for name, node in sorted(view.nodes.items())
     }
     return Examination(found, placement.nowhere if found else "")
 
 
-def feasible_nodes(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> list[str]:
+def feasible_nodes(pod: Pod, view: ClusterView, nominated: Nominated = _no_nominations) -> list[str]:
     """The nodes where every filter lets the pod pass, in order of name."""
     return examine_all(pod, view, nominated).feasible
 
 
-def unschedulable_message(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> str:
+def unschedulable_message(pod: Pod, view: ClusterView, nominated: Nominated = _no_nominations) -> str:
     """What the scheduler writes of a pod that fits nowhere, where no pod has a lower priority."""
     found = examine_all(pod, view, nominated)
     return found.message(no_preemption(pod, found))

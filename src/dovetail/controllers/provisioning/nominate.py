@@ -240,8 +240,9 @@ class Nominator:
         if not held:
             self._up.clear()
             return None
-        waiting = self._state.pods_on("") if self._enabled else ()
-        places = [(pod, place) for pod in waiting if (place := self._state.promised(pod)) is not None]
+        if not any(self._opens(node, {}) for node in held):
+            return SECOND
+        places = self._state.places(self._state.pods_on("") if self._enabled else ())
         others = company(places)
         ready = {node.metadata.name: node for node in held if self._opens(node, others)}
         self._up = {name: since for name, since in self._up.items() if name not in ready}

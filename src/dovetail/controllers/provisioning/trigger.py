@@ -7,18 +7,19 @@ planned together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.base.clock import SECOND, Clock
-from dovetail.cluster.promises import with_room
+from dovetail.cluster.promises import room_left
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED
 from dovetail.controllers.provisioning.pods import provisionable
 from dovetail.model import labels
+from dovetail.model.resources import Resources, fits, pod_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +97,31 @@ class PodTrigger:
         """Look at pods that turn provisionable or are crowded out, at all when a claim came to nothing."""
         if isinstance(new, Pod) and provisionable(new):
             before = isinstance(old, Pod) and provisionable(old)
-            if not before or self._crowded_out(new):
+            if not before or any(self._crowded_out((new,))):
                 self.queue.add(new.key)
         elif isinstance(new, NodeClaim):
             before = isinstance(old, NodeClaim) and is_true(old.status.conditions, INITIALIZED)
             if not before and is_true(new.status.conditions, INITIALIZED):
-                self._look(self._crowded_out)
+                self._add(self._crowded_out(self._state.pods_on("")))
         elif new is None and isinstance(old, NodeClaim) and not is_true(old.status.conditions, "Registered"):
-            self._look(lambda _: True)
+            self._add(self._state.pods_on(""))
 
-    def _look(self, concerned: Callable[[Pod], bool]) -> None:
-        for pod in self._state.pods_on(""):
-            if provisionable(pod) and concerned(pod):
+    def _add(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if provisionable(pod):
                 self.queue.add(pod.key)
 
-    def _crowded_out(self, pod: Pod) -> bool:
-        machine = self._state.promised(pod)
-        return machine is not None and not with_room(machine, self._state.pods_on(machine.name), (pod,))
+    def _crowded_out(self, pods: Iterable[Pod]) -> Iterator[Pod]:
+        """Those of them whose places have no room for them any more."""
+        left: dict[str, Resources] = {}
+        for pod, machine in self._state.places(pods):
+            if not machine.initialized:
+                continue
+            name = machine.name
+            if name not in left:
+                left[name] = room_left(machine, self._state.pods_on(name))
+            if not fits(pod_requests(pod), left[name]):
+                yield pod
 
     async def reconcile(self, key: str) -> int | None:
         """Trigger, and come back while the pod still waits."""

@@ -5,8 +5,8 @@ The scheduler keeps room on a node for pods that wait and are nominated to it, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -37,9 +37,9 @@ class Nominations:
         self._view = view
         self._by_node: dict[str, dict[str, Pod]] = {}  # node -> pod uid -> pod
         self._node_of: dict[str, str] = {}  # pod uid -> node
-        # Of a state of the view and of these: priority -> what pods of that priority must leave room for.
-        self._kept: dict[int, dict[str, tuple[PodFacts, ...]]] = {}
-        self._as_of = (-1, -1)
+        # Per node what follows from its pods and from the volumes: the least priority -> those that have it.
+        self._facts: dict[str, dict[int, tuple[PodFacts, ...]]] = {}
+        self._volumes = view.volumes
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -50,7 +50,7 @@ class Nominations:
         if node:
             self._node_of[pod.metadata.uid] = node
             self._by_node.setdefault(node, {})[pod.metadata.uid] = pod
-            self.version += node in self._view.nodes
+            self._changed(node)
 
     def drop(self, uid: str) -> None:
         """The pod waits no more, or its nomination was taken away."""
@@ -59,38 +59,30 @@ class Nominations:
             del self._by_node[node][uid]
             if not self._by_node[node]:
                 del self._by_node[node]
-            self.version += node in self._view.nodes
+            self._changed(node)
 
-    def ahead_of(self, pod: Pod) -> Nominated:
-        """Per node, the others of the pod's priority or a higher one."""
-        kept: Mapping[str, tuple[PodFacts, ...]] = self._of_priority(pod.spec.priority)
-        own = self._node_of.get(pod.metadata.uid, "")
-        if own not in kept:
-            return kept
-        others = tuple(one for one in kept[own] if one.pod.metadata.uid != pod.metadata.uid)
-        return {**kept, own: others}
+    def _changed(self, node: str) -> None:
+        self._facts.pop(node, None)
+        self.version += node in self._view.nodes
+
+    def ahead_of(self, pod: Pod, node: str) -> tuple[PodFacts, ...]:
+        """The others of the pod's priority or a higher one that are nominated to the node."""
+        if node not in self._by_node:
+            return ()
+        if self._volumes is not self._view.volumes:
+            self._facts.clear()
+            self._volumes = self._view.volumes
+        least, known = pod.spec.priority, self._facts.setdefault(node, {})
+        if least not in known:
+            pods = (one for one in self._by_node[node].values() if one.spec.priority >= least)
+            known[least] = tuple(map(self._view.facts, pods))
+        if self._node_of.get(pod.metadata.uid) != node:
+            return known[least]
+        return tuple(one for one in known[least] if one.pod.metadata.uid != pod.metadata.uid)
 
     def below(self, priority: int, node: str) -> tuple[Pod, ...]:
         """Those nominated to the node that have a lower priority."""
         return tuple(pod for pod in self._by_node.get(node, {}).values() if pod.spec.priority < priority)
-
-    def _of_priority(self, priority: int) -> dict[str, tuple[PodFacts, ...]]:
-        as_of = (self._view.version, self.version)
-        if self._as_of != as_of:
-            self._kept.clear()
-            self._as_of = as_of
-        if priority not in self._kept:
-            self._kept[priority] = {
-                node: facts
-                for node, pods in self._by_node.items()
-                if node in self._view.nodes
-                and (
-                    facts := tuple(
-                        self._view.facts(pod) for pod in pods.values() if pod.spec.priority >= priority
-                    )
-                )
-            }
-        return self._kept[priority]
 
     def check(self) -> None:
         """Assert the invariant; for tests."""
@@ -130,8 +122,8 @@ class Feasibility:
     def judge(self, pod: Pod) -> Verdict:
         """Ask all filters about the pod's nominated node; about others if it may not run there."""
         view, name = self._cluster.view, pod.status.nominated_node_name
-        ahead = self._nominations.ahead_of(pod)
-        if name in view.nodes and not Placement(pod, view).examine(view.nodes[name], ahead.get(name, ())):
+        ahead = partial(self._nominations.ahead_of, pod)
+        if name in view.nodes and not Placement(pod, view).examine(view.nodes[name], ahead(name)):
             return Verdict(nodes=(view.nodes[name],))
         version = (view.version, self._nominations.version)
         if self._version != version:
@@ -161,7 +153,7 @@ class Feasibility:
         first, most, feasible = self._start % len(names), enough(len(names)), 0
         found: dict[str, Reasons] = {}
         for name in (*names[first:], *names[:first]):
-            reasons = placement.examine(view.nodes[name], ahead.get(name, ()))
+            reasons = placement.examine(view.nodes[name], ahead(name))
             if not reasons:
                 if feasible == most:
                     break

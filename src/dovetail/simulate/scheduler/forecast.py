@@ -243,7 +243,7 @@ class _Try:
         """Why the scheduler does not put the pod where it was meant to go; of a large cluster it may not even
         have looked there.
         """
-        ahead = self._nominations.ahead_of(pod).get(meant.name, ())
+        ahead = self._nominations.ahead_of(pod, meant.name)
         reasons = Placement(pod, self._cluster.view).examine(meant, ahead)
         if not reasons:
             return SCORE

@@ -111,10 +111,10 @@ def _on_node(
 
     def refusals(gone: Collection[str]) -> Sequence[str]:
         if placement.local:
-            reasons = placement.examine(view.nodes[name].without(gone), ahead.get(name, ()))
+            reasons = placement.examine(view.nodes[name].without(gone), ahead(name))
         else:
             without = Without(view, name, gone)
-            reasons = Placement(pod, without).examine(without.nodes[name], ahead.get(name, ()))
+            reasons = Placement(pod, without).examine(without.nodes[name], ahead(name))
         return tuple(one.text for one in reasons)
 
     lower.sort(key=_importance)

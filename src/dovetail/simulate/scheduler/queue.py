@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import MINUTE, SECOND
@@ -132,10 +133,9 @@ class SchedulingQueue:
                 item = heapq.heappop(heap)
                 if self._is_current(item, place):
                     self._activate(self._entries[item[-1]])
-        for uid, entry in list(self._stuck.items()):
-            if entry.failed_at + _LEFTOVER > now:
-                break
-            del self._stuck[uid]
+        oldest = takewhile(lambda entry: entry.failed_at + _LEFTOVER <= now, self._stuck.values())
+        for entry in tuple(oldest):
+            del self._stuck[entry.pod.metadata.uid]
             self._activate(entry)
 
     def _is_current(self, item: tuple[int, int, int, str], place: str) -> bool:
