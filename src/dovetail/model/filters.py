@@ -751,9 +751,7 @@ class Examination:
 def examine_all(pod: Pod, view: ClusterView, nominated: Nominated = _no_nominations) -> Examination:
     """Ask the filters about every node."""
     placement = Placement(pod, view)
-    found = {
-        name: placement.examine(node, nominated(name)) for name, node in sorted(view.nodes.items())
-    }
+    found = {name: placement.examine(node, nominated(name)) for name, node in sorted(view.nodes.items())}
     return Examination(found, placement.nowhere if found else "")
 
 
