@@ -120,3 +120,51 @@ def test_another_architecture_than_that_of_the_images_is_warned_of(tmp_path: Pat
     new = pod("late", cpu="7")
     new["spec"]["containers"][0]["image"] = "new"
     assert "never seen" not in asked(tmp_path, capsys, pool, CLASS, node("n0"), new)[1]
+
+
+def test_what_a_chart_holds_besides_is_not_installed(tmp_path: Path, capsys: _Text) -> None:
+    hooks = ("test", "pre-install,post-upgrade", "pre-delete", "test-success , post-rollback")
+    pods = [pod(f"hook-{index}") for index in range(len(hooks))]
+    for one, hook in zip(pods, hooks, strict=True):
+        del one["metadata"]["uid"], one["metadata"]["ownerReferences"]
+        one["metadata"]["annotations"] = {"helm.sh/hook": hook}
+    found, notes = asked(tmp_path, capsys, POOL, CLASS, *pods)
+    assert [name for claim in found["nodeClaims"] for name in claim["pods"]] == ["shop/hook-1"]
+    assert "does not run them (helm.sh/hook): Pod shop/hook-0, Pod shop/hook-2, Pod shop/hook-3" in notes
+    pods[0]["metadata"]["uid"] = "u"  # it runs
+    assert asked(tmp_path, capsys, POOL, CLASS, pods[0])[0]["pods"]["pending"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "least", "pods"),
+    [
+        ("Deployment", 1, 3, 3),
+        ("Deployment", 5, 3, 5),
+        ("Deployment", 0, 3, 0),
+        ("ReplicationController", 2, 0, 2),
+    ],
+)
+def test_an_autoscaler_has_a_minimum_and_old_controllers_have_pods(
+    kind: str, replicas: int, least: int, pods: int, tmp_path: Path, capsys: _Text
+) -> None:
+    labels: dict[str, Any] = {"app": "web"}
+    containers = [{"name": "a", "image": "x", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]
+    workload = {
+        "apiVersion": "apps/v1" if kind == "Deployment" else "v1",
+        "kind": kind,
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels} if kind == "Deployment" else labels,
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+    }
+    target = {"apiVersion": "apps/v1", "kind": kind, "name": "web"}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": 9},
+    }
+    found, _ = asked(tmp_path, capsys, POOL, CLASS, workload, *([scaler] if least else []))
+    assert found["pods"]["pending"] == pods

@@ -144,6 +144,64 @@ def test_a_pod_without_a_container_is_refused(tmp_path: Path, rest: str, message
         read([file])
 
 
+@pytest.mark.parametrize(
+    ("content", "line", "remedy"),
+    [
+        (b"WARNING: file is readable: /root\n---\napiVersion: v1\n", 1, "keep standard error out of it"),
+        (b"coalesce.go:237: warning: x: y\n---\napiVersion: v1\n", 1, "keep standard error out of it"),
+        (b"apiVersion: v1\nmetadata:\n\tname: x\n", 3, "indent with spaces"),
+        (b"```yaml\napiVersion: v1\n```\n", 1, "between the fences"),
+        (b"\x1b[32mapiVersion\x1b[0m: v1\n", 1, "without colours"),
+        (b"apiVersion: v1\nkind: [a: b: c]\n", 2, "look at the indentation"),
+        ("kind: é\n".encode("latin-1"), 1, "save it as UTF-8"),
+        ("kind: Pod\n".encode("utf-16-le"), None, "UTF-16 without a byte order mark"),
+        (b"PK\3\4" + bytes(range(256)), None, "unpack it"),
+        (b"a" * 257 + b"ustar\0" + bytes(250), None, "unpack it"),
+        (b"NAMESPACE   NAME   READY\ndefault     web    1/1\n", 1, "kubectl get ... -o yaml"),
+    ],
+)
+def test_what_strangers_pipe_in_by_mistake(
+    content: bytes, line: int | None, remedy: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read([file])
+    fault = caught.value.faults[0]
+    assert fault.line == line
+    assert remedy in fault.remedy
+
+
+def test_values_of_a_chart_are_no_manifests(tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text("replicaCount: 3\n")
+    with pytest.raises(InputError, match=f"helm template CHART -f {file}"):
+        read([file])
+
+
+def test_files_with_commas_between_them_are_several(tmp_path: Path) -> None:
+    names = [tmp_path / name for name in ("a.yaml", "b.yaml")]
+    for file in names:
+        file.write_text(MONITOR)
+    both = f"{names[0]},{names[1]}"
+    assert read([both]).notes == ("2 ServiceMonitor of monitoring.coreos.com ignored",)
+    (tmp_path / "c,d.yaml").write_text(MONITOR)
+    assert read([tmp_path / "c,d.yaml"]).notes == ("1 ServiceMonitor of monitoring.coreos.com ignored",)
+    with pytest.raises(InputError, match="no such file"):
+        read([f"{names[0]},{tmp_path / 'none.yaml'}"])
+
+
+def test_what_stands_for_manifests_elsewhere_says_how_to_get_them(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: a}\nspec: {a: 3}\n"
+    )
+    (note,) = read([file]).notes
+    assert note.endswith(
+        "of helm.toolkit.fluxcd.io ignored: what it installs is not here (helm get manifest NAME)"
+    )
+
+
 def test_records_beside_manifests_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(OF_A_SERVER)
     (tmp_path / "history.jsonl").write_text('{"at": 60, "scale": "Deployment/shop/web", "replicas": 5}\n' * 3)

@@ -35,6 +35,13 @@ def _help(error: CycloptsError) -> str:
     return f"{words} --help says what is valid"
 
 
+# Flags of kubectl that are looked for here.
+_KUBECTL = {
+    "-k": "kubectl kustomize FOLDER | dovetail plan -f -",
+    "--kustomize": "kubectl kustomize FOLDER | dovetail plan -f -",
+}
+
+
 def _name(error: CycloptsError, token: Token | None) -> str:
     """The flag as it was written, the variable, or the argument's own name."""
     written = (token.keyword if token else None) or getattr(error, "keyword", None)
@@ -72,7 +79,8 @@ def _no_value(error: Any) -> InputError:
 def _unknown_flag(error: Any) -> InputError:
     given = (error.token.keyword or error.token.value).partition("=")[0]
     known = [name for argument in error.argument_collection for name in argument.names if argument.parse]
-    return InputError("there is no such flag", source=given, remedy=_meant(given, known, _help(error)))
+    remedy = _KUBECTL.get(given) or _meant(given, known, _help(error))
+    return InputError("there is no such flag", source=given, remedy=remedy)
 
 
 def _unknown_command(error: Any) -> InputError:

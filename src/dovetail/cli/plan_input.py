@@ -12,15 +12,19 @@ from typing import TypeVar
 import msgspec
 
 from dovetail.api.admission import NAMESPACE_NAME
+from dovetail.api.codec import decode
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
 from dovetail.api.meta import Meta, Object
+from dovetail.api.services import ReplicationController
 from dovetail.api.workloads import (
     CSINode,
     DaemonSet,
+    Deployment,
+    HorizontalPodAutoscaler,
     Job,
     PodDisruptionBudget,
     ReplicaSet,
@@ -42,7 +46,12 @@ from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
 from dovetail.reading import Manifest, Reading
 from dovetail.reading.replicas import refuse_too_many
+from dovetail.reading.workloads import as_workloads
 
+_HOOK = "helm.sh/hook"
+_NOT_INSTALLED = frozenset(
+    ("test", "test-success", "test-failure", "pre-delete", "post-delete", "pre-rollback", "post-rollback")
+)
 _MOST_PODS = 1_000_000  # of workloads, in one plan
 
 Kind = TypeVar("Kind", bound=Object)
@@ -187,13 +196,29 @@ def _refuse_missing_class(manifest: Manifest, classes: Mapping[str, Manifest]) -
     )
 
 
+def not_installed(reading: Reading) -> tuple[Manifest, ...]:
+    """Pods and Jobs of a chart that installing it does not run: its tests, and those of its removal.
+
+    What a server has does run.
+    """
+    return tuple(
+        item
+        for item in reading.manifests
+        if isinstance(item.object, Pod | Job)
+        and (hook := item.object.metadata.annotations.get(_HOOK, ""))
+        and {one.strip() for one in hook.split(",")} <= _NOT_INSTALLED
+        and not item.object.metadata.uid
+    )
+
+
 def read_cluster(reading: Reading) -> ClusterObjects:
     """The objects of manifests, pods that workloads still lack included."""
     return _read_cluster(reading, copying=False)[0]
 
 
 def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, tuple[Copied, ...]]:
-    counted = _counted(reading)
+    left_out = set(map(id, not_installed(reading)))
+    counted = tuple(item for item in _counted(reading) if id(item) not in left_out)
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
     missing, copied = _missing_pods(counted, pods, copying=copying)
@@ -253,11 +278,15 @@ def _missing_pods(
             owned.setdefault(owner, []).append(pod.metadata.name)
             owner = parents.get(owner)
     known = {_key(item.KIND, item) for item in own}
+    least = {
+        (one.spec.scale_target_ref.kind, f"{one.metadata.namespace}/{one.spec.scale_target_ref.name}"): one
+        for one in _of(own, HorizontalPodAutoscaler)
+    }
     asking = []
     for item in given:
-        workload = item.object
+        workload = _scaled(_replicated(item), least.get(item.written))
         if isinstance(workload, Workload) and (item.foreign or _parent(workload) not in known):
-            there = () if item.foreign else owned.get(_key(workload.KIND, workload), ())
+            there = () if item.foreign else owned.get(item.written, ())
             made, times = split(workload, len(there)) if copying else (workload, 0)
             asking.append((replace(item, object=made), made, there, times))
     refuse_too_many((item for item, *_ in asking), _MOST_PODS, "a plan")
@@ -277,6 +306,27 @@ def _missing_pods(
         if tied(missing, one) or tied(pods, one):
             return _missing_pods(given, pods, copying=False)
     return tuple(missing), tuple(copied)
+
+
+def _replicated(item: Manifest) -> Object:
+    """A ReplicationController makes the pods of a ReplicaSet."""
+    if not isinstance(item.object, ReplicationController):
+        return item.object
+    ((_, made),) = as_workloads(item.document) or [("", {})]
+    return decode(made, ReplicaSet) if made else item.object
+
+
+def _scaled(workload: Object, autoscaler: HorizontalPodAutoscaler | None) -> Object:
+    """An autoscaler lets no workload be smaller than its minimum, but one that is switched off by 0."""
+    if autoscaler is None or not isinstance(workload, Deployment | ReplicaSet | StatefulSet):
+        return workload
+    least = autoscaler.spec.min_replicas
+    if not 0 < workload.spec.replicas < least:
+        return workload
+    return msgspec.structs.replace(
+        workload,
+        spec=msgspec.structs.replace(workload.spec, replicas=least),
+    )
 
 
 def _renamed(pod: Pod, name: str) -> Pod:

@@ -118,7 +118,7 @@ class Question:
         from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
         from dovetail.cli.messages import note
         from dovetail.cli.plan_classes import closed_pools, remarks_on_classes
-        from dovetail.cli.plan_input import read_problem
+        from dovetail.cli.plan_input import not_installed, read_problem
         from dovetail.cli.prices import use_prices, warn_of_other_terms, warn_of_unpriced
         from dovetail.model.problem import Options
 
@@ -139,6 +139,9 @@ class Question:
             )
         given = ", ".join(self.filename) or "the cluster"
         problem, copied = read_problem(reading, given, source, options, copying=copying)
+        if hooks := not_installed(reading):
+            named = ", ".join(" ".join(item.written) for item in hooks)
+            note(f"left out, since installing the chart does not run them (helm.sh/hook): {named}")
         for text in remarks_on_classes(reading.manifests, closed_pools(reading.manifests)):
             note(text)
         if source.region:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from dovetail.reading.sources import Text, texts
 from dovetail.reading.yamltext import read_yaml
 
 _DEEPEST_LIST = 8  # lists in lists
+_HEADING = re.compile(r"(?:NAMESPACE +)?NAME +[A-Z]")
+_TABLE = "a table for people, it seems: kubectl get ... -o yaml"
 
 
 def documents(
@@ -120,6 +123,7 @@ def _no_object(document: Located) -> InputError:
         source=document.source,
         line=document.line,
         column=document.column,
+        remedy=_TABLE if isinstance(document.value, str) and _HEADING.match(document.value) else "",
     )
 
 

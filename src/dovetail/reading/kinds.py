@@ -55,7 +55,7 @@ def unknown_kind(located: Located) -> InputError | None:
     for name, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str) or not value:
             fault = f"{name} is required" if value in (None, "") else f"{name} must be text"
-            return refusal(located, name, fault, _START)
+            return refusal(located, name, fault, _remedy(located))
     group = group_of(version)
     if kind in _NOT_READ.get(group, ()):
         return None
@@ -81,6 +81,14 @@ def unknown_kind(located: Located) -> InputError | None:
     hint = f"; did you mean {near[0]}?" if near else ""
     remedy = "" if near else f"kinds of {group or 'the core group'}: {', '.join(sorted(_groups()[group]))}"
     return refusal(located, "kind", f"unknown kind {kind!r} of {version}{hint}", remedy)
+
+
+def _remedy(located: Located) -> str:
+    if not {"apiVersion", "kind"} & located.value.keys() and "values" in located.source.rpartition("/")[2]:
+        return (
+            f"the values of a chart, it seems: helm template CHART -f {located.source} | dovetail plan -f -"
+        )
+    return _START
 
 
 def _named_beside(version: str) -> set[str]:

@@ -31,6 +31,18 @@ from dovetail.reading.workloads import as_workloads
 _SCENARIOS = "simulation.dovetail.dev/"
 _DEFAULT_NAMESPACE = "default"
 _LARGE: dict[str, type[Object]] = {"Pod": Pod, "Node": Node}  # of which a cluster has thousands
+# Kinds that stand for manifests which lie elsewhere.
+_MAKERS = {
+    ("argoproj.io", "Application"): ": what it installs is not here (argocd app manifests NAME)",
+    ("argoproj.io", "ApplicationSet"): ": what its Applications install is not here",
+    ("helm.toolkit.fluxcd.io", "HelmRelease"): ": what it installs is not here (helm get manifest NAME)",
+    (
+        "kustomize.toolkit.fluxcd.io",
+        "Kustomization",
+    ): ": what it builds is not here (flux build kustomization NAME)",
+    ("kustomize.config.k8s.io", "Kustomization"): ": what it builds is not here (kubectl kustomize FOLDER)",
+    ("template.openshift.io", "Template"): ": what it makes is not here (oc process -f FILE -o yaml)",
+}
 _INDEX = re.compile(r"\[\d+\]")
 _WORDS = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
 
@@ -287,7 +299,7 @@ class _Reader:
             what = " and ".join(parts) or "no pods (replicas: 0)"
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
-            yield f"{count} {kind} of {group} ignored"
+            yield f"{count} {kind} of {group} ignored{_MAKERS.get((group, kind), '')}"
         for (kind, text), remark in self.remarks.items():
             line = remark.first.line_of(remark.path)
             place = f"{remark.first.source}:{line}" if line else remark.first.source

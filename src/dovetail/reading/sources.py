@@ -24,6 +24,7 @@ _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _MOST_OF_A_FILE = 1 << 30  # bytes
 _MOST_OF_A_STREAM = 256 << 20  # bytes out of a pipe, or out of a compressed file
 _CHUNK = 1 << 20
+_LOOKED_AT = 4096  # bytes, for what they are
 _GZIP = b"\x1f\x8b"
 _PATIENCE = 2.0  # seconds for which a pipe may have no writer
 _REMOTE = ("http://", "https://")
@@ -50,8 +51,7 @@ def texts(
     What a user should know goes to `note`; what cannot be read goes to `fault`, and the others are read all
     the same.
     """
-    for path in paths:
-        given = "-" if str(path) == STDIN_PATH else str(path)
+    for given in (one for path in paths for one in _parts("-" if str(path) == STDIN_PATH else str(path))):
         try:
             for file, named in files_of(given, recursive=recursive, note=note):
                 try:
@@ -60,6 +60,12 @@ def texts(
                     fault(error)
         except InputError as error:
             fault(error)
+
+
+def _parts(given: str) -> list[str]:
+    """Files with commas between them are several, as for kubectl, unless one is called so."""
+    parts = given.split(",")
+    return parts if len(parts) > 1 and all(parts) and not Path(given).exists() else [given]
 
 
 def files_of(given: str, *, recursive: bool, note: Callable[[str], None]) -> Iterator[tuple[str, bool]]:
@@ -170,10 +176,33 @@ def decoded(file: str) -> str:
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 text: byte {error.start} is invalid", source=source) from None
+        raise InputError(
+            f"not UTF-8 text: byte {error.start} is invalid",
+            source=source,
+            line=None if _packed(raw) else raw.count(b"\n", 0, error.start) + 1,
+            remedy=_packed(raw) or "save it as UTF-8",
+        ) from None
     if "\0" in text:
-        raise InputError("not text: it holds bytes that are zero", source=source)
+        raise _no_text(raw, source)
     return text
+
+
+def _no_text(raw: bytes, source: str) -> InputError:
+    begin = raw[:_LOOKED_AT]
+    remedy = _packed(raw)
+    if not remedy and 0.4 < begin.count(0) / len(begin) < 0.6:
+        remedy = "UTF-16 without a byte order mark, it seems: save it as UTF-8"
+    return InputError("not text: it holds bytes that are zero", source=source, remedy=remedy)
+
+
+def _packed(raw: bytes) -> str:
+    """What to do with an archive; "" for anything else."""
+    archive = raw.startswith(b"PK\3\4") or raw[257:262] == b"ustar"
+    return (
+        "an archive, it seems: unpack it and give the folder, with -R for what is in sub-folders"
+        if archive
+        else ""
+    )
 
 
 def _bytes(file: str, source: str) -> bytes:
@@ -212,7 +241,7 @@ def _limited(stream: io.BufferedIOBase | io.BufferedReader, source: str, most: i
     size = 0
     while part := stream.read(_CHUNK):
         if not parts and part.startswith(b"\0"):
-            raise InputError("not text: it holds bytes that are zero", source=source)
+            raise _no_text(part, source)
         parts.append(part)
         size += len(part)
         if size > most:

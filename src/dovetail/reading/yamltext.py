@@ -33,6 +33,9 @@ _NUMERIC = frozenset("-+.0123456789")  # how numbers begin
 _NO_KEY: Any = object()
 _MERGE: Any = object()
 _TAG = "tag:yaml.org,2002:"
+# What programs say before what they were asked for, and how a manifest begins.
+_WORDS_BEFORE = re.compile(r"(?:[A-Z]{4,}|[\w./-]+:\d+|[A-Z]\d{4} |\d{4}[-/]\d\d|level=|time=)")
+_KEY = re.compile(r"(?:---|#|apiVersion:|kind:|metadata:|items:)")
 _TEMPLATE = "it looks like a template of Helm: helm template CHART | dovetail plan -f -"
 
 
@@ -337,9 +340,7 @@ def _malformed(error: yaml.YAMLError, text: str, source: str) -> InputError:
     position = getattr(error, "position", None)
     if line is None and isinstance(position, int):
         line = text.encode("utf-8", "replace").count(b"\n", 0, position) + 1
-    remedy = "look at the indentation and at quotes and colons on this line and on the one before"
-    if "{{" in text:
-        remedy = _TEMPLATE
+    remedy = _TEMPLATE if "{{" in text else _remedy(text, line)
     return InputError(
         f"malformed YAML: {problem}",
         source=source,
@@ -347,3 +348,20 @@ def _malformed(error: yaml.YAMLError, text: str, source: str) -> InputError:
         column=None if mark is None else mark.column + 1,
         remedy=remedy,
     )
+
+
+def _remedy(text: str, line: int | None) -> str:
+    """What a line that is no YAML comes from, mostly."""
+    lines = text.split("\n", line or 0)
+    wrong = lines[line - 1] if line is not None and line <= len(lines) else ""
+    if wrong[: len(wrong) - len(wrong.lstrip())].count("\t"):
+        return "indent with spaces: YAML takes no tabs"
+    if wrong.startswith("```"):
+        return "keep what is between the fences of Markdown"
+    if "\x1b" in wrong:
+        return "have the program write without colours"
+    if line is not None and _WORDS_BEFORE.match(wrong) and not any(map(_KEY.match, lines[:line])):
+        return (
+            "a program's warning, it seems: keep standard error out of it (2>/dev/null), or delete the line"
+        )
+    return "look at the indentation and at quotes and colons on this line and on the one before"
