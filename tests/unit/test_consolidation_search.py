@@ -364,17 +364,30 @@ def test_what_only_a_new_node_can_replace_waits_for_its_moves(monkeypatch: pytes
         node("a1"),
         node("b1"),
         worth={"a1": 1000.0, "b1": 1000.0},
-        left={"b1": 100},
+        left={"b1": 751},
         saved={},
         asked={"moves": moves},
     )
     found = case.play(monkeypatch)
     assert case.tried == ["a1"]
     assert stays(found) == {"a1": "no: a1", "b1": REPLACED_ENOUGH}
-    case.left, case.tried = {"a1": 100}, []
+    case.left, case.tried = {"a1": 751}, []
     found = case.play(monkeypatch)
     assert case.tried == ["b1"]
     assert stays(found) == {"a1": REPLACED_ENOUGH, "b1": "no: b1"}
+
+
+@pytest.mark.parametrize(("saving", "moves"), [(250, True), (249, False)])
+def test_a_replacement_that_saves_a_quarter_is_worth_the_moves_that_are_left(
+    monkeypatch: pytest.MonkeyPatch, saving: int, moves: bool
+) -> None:
+    """Whatever was hoped for, what the plan says is what counts."""
+    asked = {"moves": Moves(deleting={"a": 9}, replacing={"a": 0})}
+    case = parts(node("a1"), worth={"a1": 1000.0}, left={"a1": 100}, saved={"a1": saving}, asked=asked)
+    found = case.play(monkeypatch)
+    assert case.tried == ["a1"]
+    assert (found.move is not None) is moves
+    assert stays(found) == ({} if moves else {"a1": REPLACED_ENOUGH})
 
 
 def test_nodes_that_would_be_bought_again_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

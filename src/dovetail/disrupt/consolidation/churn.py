@@ -36,8 +36,8 @@ def workload(pod: Pod) -> str:
 class Moves:
     """Workload -> how many more of its pods may be moved; any number of those that are not named.
 
-    Nothing is left for replacing nodes once half of all moves were made: it saves little of what deletions
-    save when the load falls.
+    Nothing is left for replacing nodes once half of all moves were made, unless it saves as much as deletions
+    do when the load falls: most replacements save little of that.
     """
 
     deleting: Mapping[str, int] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from dovetail.base.clock import SECOND
+from dovetail.disrupt.consolidation.churn import MoveBudget
 from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
@@ -62,8 +63,9 @@ MOVED_ENOUGH = (
 )
 REPLACED_ENOUGH = (
     "Replacing it would save, but pods of its workloads made half or more of the moves of 24 h: what "
-    "is left of these is kept for nodes that can go without one in their place"
+    "is left of these is kept for moves that save a quarter of the node's price or more"
 )
+_WORTH_THE_REST = 0.25  # of a node's price: replacing it is worth moves that are kept for deletions
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
@@ -209,7 +211,7 @@ class _Search:
                 self._stay[candidate.name] = (
                     NO_CHEAPER if self._prospects.replaceable(candidate) else SPOT_DISABLED
                 )
-            elif most < candidate.price and not move_budget.holds(candidate.pool, candidate.pods):
+            elif self._too_little(candidate, most, move_budget):
                 self._stay[candidate.name] = REPLACED_ENOUGH
             else:
                 found.append((-most / (1 + candidate.cost), candidate.name, candidate))
@@ -217,9 +219,18 @@ class _Search:
             if not self._work.left:
                 return None
             move = yield from self._tried((candidate,))
-            if move is not None:
+            if move is not None and self._too_little(candidate, move.saving, move_budget):
+                self._stay[candidate.name] = REPLACED_ENOUGH
+            elif move is not None:
                 return move
         return None
+
+    @staticmethod
+    def _too_little(candidate: Candidate, saving: float, replacing: MoveBudget) -> bool:
+        """True iff so much is saved too little for the moves that are left of its pods."""
+        return saving < _WORTH_THE_REST * candidate.price and not replacing.holds(
+            candidate.pool, candidate.pods
+        )
 
     def _hope(self, candidate: Candidate, room: Room) -> float:
         """What taking this node alone should save: by one node for what finds no room, or by several."""
