@@ -56,6 +56,16 @@ def test_good_settings(kubelet: dict[str, Any]) -> None:
             {"evictionSoft": {"pid.available": "5%"}, "evictionSoftGracePeriod": {"pid.available": "5"}},
             "did you mean 5s?",
         ),
+        ({"podsPerCore": -1}, "spec.kubelet.podsPerCore must be from 0 to 2147483647, not -1"),
+        ({"maxPods": 1 << 31}, "spec.kubelet.maxPods must be from 0 to 2147483647, not 2147483648"),
+        ({"evictionMaxPodGracePeriod": -1}, "evictionMaxPodGracePeriod must be from 0 to 2147483647"),
+        ({"kubeReserved": {"cpu": "-1"}}, "spec.kubelet.kubeReserved.cpu must not be negative, but is '-1'"),
+        ({"systemReserved": {"pid": "-5"}}, "spec.kubelet.systemReserved.pid must not be negative"),
+        ({"evictionHard": {"memory.available": "-1Mi"}}, "neither a quantity nor a percentage from 0%"),
+        (
+            {"evictionSoft": {"pid.available": "5%"}, "evictionSoftGracePeriod": {"pid.available": "-1m"}},
+            "evictionSoftGracePeriod.pid.available must not be negative, but is '-1m'",
+        ),
         ({"imageGCHighThresholdPercent": 101}, "imageGCHighThresholdPercent must be from 0 to 100, not 101"),
         (
             {"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 50},

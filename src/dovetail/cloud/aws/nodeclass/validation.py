@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from dovetail.units.duration import parse_duration
 from dovetail.units.quantity import parse_quantity
 
 _PATH = "spec.kubelet"
+_MOST = (1 << 31) - 1  # of what the kubelet reads in 32 bits
 _EVICTIONS = ("evictionHard", "evictionSoft")
 _ALL_FIELDS = ("AL2023", "Custom")  # families that pass every setting on
 # Text of the longest names, for the size of user data before a cluster and a machine are known.
@@ -134,6 +136,7 @@ def _values(node_class: EC2NodeClass) -> Iterator[str]:
     kubelet = node_class.spec.kubelet
     for name in expressions.RESERVATIONS:
         yield from _names(name, kubelet.get(name, {}), RESERVABLE)
+        yield from _negative(name, kubelet.get(name, {}))
     for name in (*_EVICTIONS, "evictionSoftGracePeriod"):
         yield from _names(name, kubelet.get(name, {}), SIGNALS)
     for name in _EVICTIONS:
@@ -144,9 +147,14 @@ def _values(node_class: EC2NodeClass) -> Iterator[str]:
         yield f"{_PATH}.{name} lacks {signal}: soft thresholds and grace periods come in pairs"
     for signal, text in grace.items():
         try:
-            parse_duration(text)
+            if parse_duration(text) < 0:
+                yield f"{_PATH}.evictionSoftGracePeriod.{signal} must not be negative, but is {text!r}"
         except ValueError as error:
             yield f"{_PATH}.evictionSoftGracePeriod.{signal}: {error}"
+    for name in ("maxPods", "podsPerCore", "evictionMaxPodGracePeriod"):
+        amount = kubelet.get(name)
+        if isinstance(amount, int) and not 0 <= amount <= _MOST:
+            yield f"{_PATH}.{name} must be from 0 to {_MOST}, not {amount}"
     yield from _image_collection(kubelet)
     try:
         NodeSettings.of(node_class)
@@ -160,6 +168,14 @@ def _names(name: str, given: Mapping[str, str], known: tuple[str, ...]) -> Itera
             yield f"{_PATH}.{name}: {key!r} is not one of {', '.join(known)}"
 
 
+def _negative(name: str, given: Mapping[str, str]) -> Iterator[str]:
+    """Amounts below zero; what is no quantity is an expression."""
+    for key, text in given.items():
+        with suppress(ValueError):
+            if parse_quantity(text).nanos < 0:
+                yield f"{_PATH}.{name}.{key} must not be negative, but is {text!r}"
+
+
 def _thresholds(name: str, given: Mapping[str, str]) -> Iterator[str]:
     for signal, text in given.items():
         complaint = (
@@ -167,7 +183,8 @@ def _thresholds(name: str, given: Mapping[str, str]) -> Iterator[str]:
         )
         try:
             if not text.endswith("%"):
-                parse_quantity(text)
+                if parse_quantity(text).nanos < 0:
+                    yield complaint
             elif not 0 <= float(text[:-1]) <= 100:
                 yield complaint
         except ValueError:
