@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
@@ -35,6 +36,9 @@ def _help(error: CycloptsError) -> str:
     return f"{words} --help says what is valid"
 
 
+# How commands want their files that take none by themselves.
+_FILES = {"plan": "-f", "explain": "-f", "top": "--log"}
+_A_FILE = re.compile(r"[./\\]")
 # Flags of kubectl that are looked for here.
 _KUBECTL = {
     "-k": "kubectl kustomize FOLDER | dovetail plan -f -",
@@ -92,7 +96,10 @@ def _unknown_command(error: Any) -> InputError:
 
 def _too_much(error: Any) -> InputError:
     given = ", ".join(map(repr, error.unused_tokens))
-    return InputError(f"{given}: not expected here", remedy=_help(error))
+    flag = _FILES.get((error.command_chain or ("",))[0])
+    meant_file = flag and any(map(_A_FILE.search, error.unused_tokens))
+    hint = f"did you mean {flag} {error.unused_tokens[0]}? " if meant_file else ""
+    return InputError(f"{given}: not expected here", remedy=f"{hint}{_help(error)}")
 
 
 def _twice(error: Any) -> InputError:
