@@ -16,13 +16,13 @@ from dovetail.model import labels
 from dovetail.model.label_values import Requirement
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
+from dovetail.model.resources import TYPO_FROM
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import NODES, Daemon, PoolTable, reserve
 
-_TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
 # A pool's own requirements are what its owner meant: the nearest miss is looked for within them first.
 _POOL_WEIGHT = 4.0
 _WORTH_SAYING = 0.25  # a pod that asks for four times what there is is not helped by asking for less
@@ -208,7 +208,7 @@ class PoolView:
         daemons = int(self.daemons[self.table.column_type[column], row])
         if have < need <= have + daemons:
             text += f"; daemons take {words.bare(name, daemons)} there"
-        if name == "cpu" and need >= _TYPO_FROM:
+        if name == "cpu" and need >= TYPO_FROM:
             text += " (m and M mixed up?)"
         least = words.rounded_down(name, have)
         order = f"request at most {words.amount(name, least)}"

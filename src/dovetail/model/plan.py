@@ -9,6 +9,8 @@ from dovetail.api.core import Taint
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
 
+MOST_TYPES = 600  # that a claim lists, as Karpenter's do
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedClaim:
@@ -18,7 +20,7 @@ class PlannedClaim:
     pool: str
     pods: tuple[str, ...]  # "namespace/name", sorted
     requirements: Requirements  # as written on the NodeClaim, instance types included
-    instance_types: tuple[str, ...]  # cheapest first, at most 600
+    instance_types: tuple[str, ...]  # cheapest first, at most MOST_TYPES
     requests: Resources  # pods and the least daemonset overhead of the listed types
     instance_type: str  # the cheapest offering's
     zone: str

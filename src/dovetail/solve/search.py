@@ -166,9 +166,8 @@ class Search:
             return []
         self.items += items
         work = self.instance.work
-        if work.left or (
-            self.limits.any and not work.time_over
-        ):  # limits may need opinions of what to leave over
+        # Limits may need opinions of what to leave over.
+        if work.left or (self.limits.any and not work.time_over):
             self._context.appraise()
         share = self._spared(items)
         with self.instance.work.sparing(share, of_time=max(share, HALF if short else 0.0)):

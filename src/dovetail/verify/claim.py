@@ -8,7 +8,7 @@ from itertools import combinations
 
 from dovetail.model import labels
 from dovetail.model.filters import NodeView, PodFacts, volume_binding, volume_zone
-from dovetail.model.plan import PlannedClaim
+from dovetail.model.plan import MOST_TYPES, PlannedClaim
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement
@@ -17,8 +17,6 @@ from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import ignored_reason
 from dovetail.verify.violation import Violation
 from dovetail.verify.worlds import Catalogue, Offer, node_keys
-
-MOST_TYPES = 600
 
 
 def claim_violations(catalogue: Catalogue, claim: PlannedClaim) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from dovetail.model import labels
 from dovetail.model.offering import Offering
-from dovetail.model.plan import Cost, Plan, PlannedClaim, Unschedulable
+from dovetail.model.plan import MOST_TYPES, Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import Resources, subtract
@@ -27,7 +27,6 @@ from dovetail.simulate.karpenter.nodes import (
 from dovetail.simulate.karpenter.pods import PodData, pod_data, relaxed
 from dovetail.simulate.karpenter.topology import Topology
 
-MOST_TYPES = 600
 NODES = "nodes"
 # Labels that every node gets once it is up, which no claim may ask for.
 _ITS_OWN = frozenset({labels.REGISTERED, labels.INITIALIZED})

@@ -254,9 +254,8 @@ class Survey:
         self._strategy = strategy
         self._scatter = scatter
         self._checker = checker
-        self._placed: dict[
-            tuple[int, int, Pins], int
-        ] = {}  # (pod class, row, pins) -> pods, where targets count
+        # (pod class, row, pins) -> pods, where targets count.
+        self._placed: dict[tuple[int, int, Pins], int] = {}
 
     def taken(self, pod_class: PodClass, slot: Slot, pods: int) -> None:
         """So many pods went there."""

@@ -103,7 +103,8 @@ class Hosts:
         groups = self._instance.topology.groups
         for index in class_rules.bootstraps:
             if groups[index].id.key == HOSTNAME and not any(groups[index].matched.values()):
-                followers = [other for other in self._concerned[index] if _owns(other, index)]
+                others = (other for other in self._concerned[index] if other.levels)
+                followers = [other for other in others if index in other.levels[0].owned]
                 all_of_them = sum((len(other.pods) * other.vector for other in followers), -pod_class.vector)
                 spare = np.maximum(spare, all_of_them)
         return spare
@@ -216,7 +217,3 @@ class Hosts:
             or not self._checker.settled(class_rules)
         )
         return 1 if one else max(1, min(pods, self._checker.most_on_host(pod_class, class_rules, host.name)))
-
-
-def _owns(pod_class: PodClass, group: int) -> bool:
-    return bool(pod_class.levels) and group in pod_class.levels[0].owned

@@ -39,14 +39,11 @@ class Strategy:
     scattered: bool = False  # pods that others must be near go to as many domains as a spread of these wants
     plain: bool = False  # all preferences are given up from the start
     seen: bool = False  # spreads look at nodes that are there, and not at those that could be bought
-    first: tuple[
-        int, ...
-    ] = ()  # pod classes whose turn comes before all others but those that they must be near
+    # Pod classes whose turn comes before all others but those that they must be near.
+    first: tuple[int, ...] = ()
     ahead: bool = False  # before those as well
     anchors: bool = False  # of pods that others want in their zone the first show where, the rest are free
-    targets: Mapping[int, tuple[Target, ...]] = field(
-        default_factory=dict
-    )  # per pod class; followed if legal
+    targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per pod class, if legal
 
 
 def turns(instance: Instance, strategy: Strategy) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:

@@ -45,11 +45,7 @@ class Proofs:
     """
 
     def __init__(
-        self,
-        scope: Scope,
-        work: SolveBudget,
-        early: Early | None = None,
-        market: MarketProof | None = None,
+        self, scope: Scope, work: SolveBudget, early: Early | None = None, market: MarketProof | None = None
     ) -> None:
         """`early`: the relaxation of all pods, if there is one. It is used where it does not follow from the
         scope's own, and where that would take long and the time is over. `market` counts if it is about the
@@ -307,9 +303,7 @@ PROVERS = (
     Prover("rules between pods", lambda it: it.topology is not None and it.open, _topology),
     # A column generation of its own, and the knapsacks.
     Prover(
-        "columns, searched",
-        lambda it: not it.ruled and it.open and (it.useless or not it.same),
-        _searched,
+        "columns, searched", lambda it: not it.ruled and it.open and (it.useless or not it.same), _searched
     ),
     # An integer program over offerings or patterns, the smaller first, then the other if need be.
     Prover("whole numbers", lambda it: not it.ruled and it.open, _whole),

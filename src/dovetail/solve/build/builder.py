@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
+from math import factorial
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import SPREAD, Pins
 from dovetail.solve.pack.node_candidate import NodeCandidate, make_candidate
+from dovetail.solve.tolerances import SEVERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,13 +334,10 @@ def _pattern(parts: Sequence[Part]) -> tuple[list[Item], tuple[tuple[int, int], 
     return items, tuple((index, len(bundles)) for index, (_, bundles) in enumerate(parts))
 
 
-_FEW_SHAPES = 4  # all their orders are tried
-
-
 def turns_of(target_nodes: Sequence[TargetNode]) -> Iterator[tuple[int, ...]]:
     """Orders of pod classes that are worth a try: all where there are few pod classes."""
     pod_classes = sorted({pod_class for target_node in target_nodes for pod_class, *_ in target_node.pods})
-    if len(pod_classes) <= _FEW_SHAPES:
+    if factorial(len(pod_classes)) <= SEVERAL:
         yield from permutations(pod_classes)
     else:
         yield from (tuple(pod_classes), tuple(reversed(pod_classes)))

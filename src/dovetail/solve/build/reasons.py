@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.model.offering import affordable
 from dovetail.model.plan import Unschedulable
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import quantities
+from dovetail.model.resources import TYPO_FROM, quantities
 from dovetail.model.taints import taint_text
 from dovetail.solve.instance.arrays import Mask
 from dovetail.solve.instance.instance import Instance, lookup
@@ -18,8 +18,6 @@ from dovetail.solve.instance.matching import untolerated
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import NODES
 from dovetail.solve.instance.topology import SPREAD, Group
-
-_TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
 
 
 class Explainer:
@@ -105,7 +103,7 @@ class Explainer:
             text = _pair_failure(meets & fits, fits & offered, meets & offered)
         if not (meets & fits & offered).any():
             amounts = instance.axis.mapping(pod_class.vector)
-            if text == "no instance type has enough resources" and amounts.get("cpu", 0) >= _TYPO_FROM:
+            if text == "no instance type has enough resources" and amounts.get("cpu", 0) >= TYPO_FROM:
                 text += " (CPU request >= 1 Million, m vs M typo?)"
             asked = {name: str(quantity) for name, quantity in quantities(amounts).items()}
             return f"{text}, requirements={both}, resources={json.dumps(asked, separators=(',', ':'))}"

@@ -7,16 +7,17 @@ where their capacity in sum says little: three pods of 0.6 do not fit on two nod
 
 from __future__ import annotations
 
+from sys import getsizeof
+
 import numpy as np
 
 from dovetail.base.memo import by_weight
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask
 from dovetail.solve.tolerances import ROUNDING, TRIES
 
-_ENTRY = 400  # bytes of an entry besides
-_REMEMBERED = (
-    16 * 2**20
-)  # bytes: a plan of 3,000 pod classes asks with 120 KiB for each of a hundred kinds of capacity
+# Bytes, as many as the largest table has: a plan of 3,000 pod classes asks with 120 KiB for each of a hundred
+# kinds of capacity.
+_REMEMBERED = np.dtype(np.float64).itemsize * TABLE
 
 
 def shares(vectors: Amounts, capacity: Amounts) -> Floats:
@@ -31,7 +32,7 @@ def shares(vectors: Amounts, capacity: Amounts) -> Floats:
     return _shares(vectors.tobytes(), vectors.shape, capacity.tobytes())
 
 
-@by_weight(_REMEMBERED, lambda args, answer: len(args[0]) + answer.nbytes + _ENTRY)
+@by_weight(_REMEMBERED, lambda args, answer: getsizeof(args[0]) + getsizeof(answer))
 def _shares(asked_for: bytes, pod_class: tuple[int, int], offered: bytes) -> Floats:
     vectors: Amounts = np.frombuffer(asked_for, np.int64).reshape(pod_class)
     capacity: Amounts = np.frombuffer(offered, np.int64)

@@ -10,11 +10,10 @@ from dovetail.base.streams import stream
 from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask
-from dovetail.solve.tolerances import PAYS, WIDE
+from dovetail.solve.tolerances import MOSTLY, PAYS, WIDE
 
 _HITS = 2  # pairs that are taken per row
 _MOST_UNITS = 300_000  # of work in one call; the rows that few pairs can pay for come first
-_SPARSE = 0.2  # of the pairs need a resource: so few are looked at alone
 
 
 class Exchange:
@@ -133,7 +132,7 @@ class Exchange:
             fits = may[kind[block], :longest]
             fits &= np.arange(longest)[None, :] < prefix[block][:, None]
             for resource, asking in enumerate(askers):
-                if len(asking) < _SPARSE * len(needs):
+                if len(asking) < (1 - MOSTLY) * len(needs):  # so few are looked at alone
                     some = asking[: np.searchsorted(asking, longest)]
                     fits[:, some] &= needs[some, resource][None, :] <= capacity[block, resource][:, None]
                 else:

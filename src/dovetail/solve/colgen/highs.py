@@ -57,11 +57,7 @@ class Answer:
 
 
 def minimum(
-    model: highspy.HighsLp,
-    work: SolveBudget,
-    *,
-    share: float = LITTLE,
-    below: float = float("inf"),
+    model: highspy.HighsLp, work: SolveBudget, *, share: float = LITTLE, below: float = float("inf")
 ) -> Answer:
     """The minimum of an integer program; what is known of it once the work is used up.
 

@@ -37,9 +37,7 @@ class Nodes:
             for pod in node.occupancy.attached:
                 self._attach(row, csi_volumes(pod, problem.volumes))
         self._before = (self.capacity.copy(), list(self.ports), _copied(self._volumes))
-        self._most: list[int] = self.capacity.max(
-            axis=0, initial=0
-        ).tolist()  # (R,) no node has more capacity
+        self._most: list[int] = self.capacity.max(axis=0, initial=0).tolist()  # (R,) no node has more
 
     def reset(self) -> None:
         """As if nothing had been placed."""

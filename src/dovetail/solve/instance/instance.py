@@ -47,11 +47,7 @@ class Instance:
             for taint in taints
         )
         interner = Interner(
-            problem.options,
-            self.topology,
-            problem.volumes,
-            soft_taints_exist=soft,
-            reading=work.reading,
+            problem.options, self.topology, problem.volumes, soft_taints_exist=soft, reading=work.reading
         )
         repelled = repelling(problem.nodes, self.topology)
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
@@ -89,9 +85,8 @@ class Instance:
         self._places: dict[tuple[object, ...], list[Place]] = {}
         self._certain: dict[tuple[str, int, Requirements, tuple[int, ...]], str] = {}
         self._tolerated: dict[tuple[int, tuple[Toleration, ...], bool], bool] = {}
-        self.uniform: frozenset[int] = (
-            frozenset()
-        )  # spreads whose owners all have the same domains on new nodes
+        # Spreads whose owners all have the same domains on new nodes.
+        self.uniform: frozenset[int] = frozenset()
         # Pools whose limits allow one more node of some type.
         self.buying = [pool for pool in range(len(self.tables)) if self._may_buy(pool)]
         self.present.count(repelled)

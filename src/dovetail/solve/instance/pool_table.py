@@ -16,7 +16,7 @@ from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import ExistingNode, Pool
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import LARGEST, pod_requests
-from dovetail.solve.instance.arrays import Amounts, Axis, Floats, Mask
+from dovetail.solve.instance.arrays import TABLE, Amounts, Axis, Floats, Mask
 from dovetail.solve.instance.matching import untolerated
 from dovetail.solve.tolerances import SEVERAL
 
@@ -72,20 +72,17 @@ class _Sold:
         # What is asked of any other label is the same for all columns: pods may name thousands of those.
         sold = (*(kind.requirements for kind in self.types), *self.kinds)
         self.labelled = frozenset().union(*(item.by_key for item in sold))
-        self.by_type: dict[Requirement, Mask] = {}  # which types meet it; at most _REMEMBERED
+        self.by_type: dict[Requirement, Mask] = {}  # which types meet it; at most TABLE cells
 
     def meeting(self, item: Requirement) -> Mask:
         """Types that can meet a requirement on a label of theirs, shape (T,)."""
         known = self.by_type.get(item)
         if known is None:
-            if len(self.by_type) >= _REMEMBERED:
+            if len(self.by_type) * len(self.types) >= TABLE:
                 self.by_type.clear()
             meets = [_meets(kind.requirements.by_key, item) for kind in self.types]
             known = self.by_type[item] = _fixed(meets, np.bool_)
         return known
-
-
-_REMEMBERED = 512
 
 
 def _fixed(values: Sequence[Any], kind: Any) -> Any:

@@ -88,13 +88,11 @@ def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:
 
 def _draws(tables: Sequence[PoolTable], names: tuple[str, ...]) -> Amounts:
     """What a node of each column of all tables takes, (C, B)."""
-    result = np.zeros((sum(len(table.offerings) for table in tables), len(names)), dtype=np.int64)
-    start = 0
-    for table in tables:
-        end = start + len(table.offerings)
+    ends = np.cumsum([0, *(len(table.offerings) for table in tables)])
+    result = np.zeros((ends[-1], len(names)), dtype=np.int64)
+    for table, part in zip(tables, np.split(result, ends[1:]), strict=False):
         for column, name in enumerate(names):
-            result[start:end, column] = table.draws.get(name, 0)
-        start = end
+            part[:, column] = table.draws.get(name, 0)
     return result
 
 
@@ -103,9 +101,11 @@ def _needs(tables: Sequence[PoolTable], asked: Asked, draws: Amounts) -> Amounts
 
     Pods with rules over hosts may want a node of their own each.
     """
-    pod_classes, hosts = asked[0], _over_hosts(asked[1])
+    pod_classes, groups = asked[0], asked[1].groups
     if not draws.size or not pod_classes:
         return np.zeros(draws.shape[1], dtype=np.int64)
+    # The rules that keep pods apart on hosts, or spread them.
+    hosts = frozenset(index for index, group in enumerate(groups) if group.id.key == labels.HOSTNAME)
     total = sum(pod_class.vector * len(pod_class.pods) for pod_class in pod_classes)
     apart = [
         pod_class
@@ -123,8 +123,3 @@ def _needs(tables: Sequence[PoolTable], asked: Asked, draws: Amounts) -> Amounts
         result += (nodes[near, resource][:, None] * draws[near]).mean(axis=0)
     needs: Amounts = np.ceil(result).astype(np.int64)
     return needs
-
-
-def _over_hosts(topology: Topology) -> frozenset[int]:
-    """The rules that keep pods apart on hosts, or spread them."""
-    return frozenset(index for index, group in enumerate(topology.groups) if group.id.key == labels.HOSTNAME)

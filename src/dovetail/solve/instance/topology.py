@@ -242,8 +242,7 @@ class Topology:
             item.max_skew,
             item.min_domains or 0,
             NodeFilter(
-                required if honoured else (),
-                tolerations if item.node_taints_policy == "Honor" else None,
+                required if honoured else (), tolerations if item.node_taints_policy == "Honor" else None
             ),
         )
 

@@ -24,9 +24,8 @@ from dovetail.solve.tolerances import ALIKE, MANY
 
 _CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods that need nodes of their own
 _SLACK = 2.0  # times the fair price of a node: as dear it may be
-_PULL = (
-    1 / _CREDIT
-)  # times the credit, so a whole node's price: what such pods gain when it is decided who goes first
+# Times the credit, so a whole node's price: what such pods gain when it is decided who goes first.
+_PULL = 1 / _CREDIT
 _Counts = tuple[tuple[int, int], ...]
 
 _T = TypeVar("_T", bound=Hashable)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.model import labels
+from dovetail.model.plan import MOST_TYPES
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Item
 from dovetail.solve.budget import CELLS
@@ -22,7 +23,6 @@ from dovetail.solve.instance.offerings import Ground, OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 
-MOST_TYPES = 600
 _NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
 
 
@@ -113,9 +113,7 @@ def make_candidate(
 
 
 def _ground(
-    columns: OfferingsTable,
-    where: tuple[PoolTable, int, str],
-    wanted: tuple[tuple[Requirements, Pins], ...],
+    columns: OfferingsTable, where: tuple[PoolTable, int, str], wanted: tuple[tuple[Requirements, Pins], ...]
 ) -> Ground:
     """What nodes of one pool, or of one reservation of it, may be for pods of such demands."""
     table, column, reservation = where
