@@ -7,8 +7,6 @@ import numpy as np
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.tolerances import MOSTLY
 
-_SMALL = 1_500  # nodes times items; of fewer, leaving some out takes longer than it saves
-
 
 def fill(
     capacity: Amounts,
@@ -74,8 +72,7 @@ class _Filling:
         active: Mask = np.logical_or.reduce(self._open, axis=1)
         if not active.any():
             return False
-        if self._open.size > _SMALL:
-            active = self._narrowed(active)
+        active = self._narrowed(active)
         first, last = self._first, self._last
         scores = self._scores(first, last)
         scores *= self._open  # all scores are positive
