@@ -14,7 +14,6 @@ from dovetail.api.core import (
     TopologySpreadConstraint,
 )
 from dovetail.model.requirement import Requirement, Requirements, meetable
-from dovetail.solve.tolerances import FEW
 
 # Demands on labels as they were written, several on one key not yet merged.
 Demands = tuple[Requirement, ...]
@@ -128,6 +127,11 @@ def _read(term: NodeSelectorTerm) -> Demands:
 OTHER_TERM = "required node affinity term"  # an alternative is passed over: nothing that was promised is lost
 
 
+# So many preferences about other pods, and so many spreads, are given up one at a time; with more, the rest
+# goes in as many steps again, several at once: each step looks at all that are left.
+_SINGLE = 64
+
+
 def levels(rules: Rules, *, soft_taints_exist: bool) -> Iterator[tuple[Rules, tuple[str, ...]]]:
     """The rules as they are, then with the next thing given up each time, and the words for what this was.
 
@@ -167,12 +171,9 @@ def levels(rules: Rules, *, soft_taints_exist: bool) -> Iterator[tuple[Rules, tu
 
 
 def _steps(count: int) -> Iterator[tuple[int, int]]:
-    """How many of so many things are gone before and after each step.
-
-    Few are given up one at a time. With more, the rest goes in as many steps again, several at once: each
-    step looks at all that are left.
-    """
-    rest = max(0, count - FEW)
-    ends = [*range(1, min(count, FEW) + 1)]
-    ends += sorted({FEW + rest * step // FEW for step in range(1, FEW + 1)} - {FEW}) if rest else []
+    """How many of so many things are gone before and after each step."""
+    rest = max(0, count - _SINGLE)
+    ends = [*range(1, min(count, _SINGLE) + 1)]
+    steps = range(1, _SINGLE + 1) if rest else ()
+    ends += sorted({_SINGLE + rest * step // _SINGLE for step in steps} - {_SINGLE})
     yield from zip((0, *ends[:-1]), ends, strict=True) if ends else ()
