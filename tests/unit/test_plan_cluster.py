@@ -238,13 +238,18 @@ def _no_time(_: object) -> NoReturn:
     raise AssertionError("there is no time for a what-if")
 
 
-def test_the_questions_about_a_cluster_share_their_time() -> None:
+def test_the_questions_about_a_cluster_share_their_time(tmp_path: Path) -> None:
     whole = Search().shared()
     assert whole.until is not None
     half = whole.part(0.5)
     assert half.until is not None and half.until < whole.until
     assert half.what_ifs.nanoseconds < whole.what_ifs.nanoseconds <= 10 * SECOND
     over = replace(whole, until=0)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster()}))
+    problem = Question(filename=[str(path)]).problem()
+    answer = over.answer(anew(problem))  # a whole plan all the same
+    assert not answer.plan.untried and answer.cut_short == (answer.plan.cost.gap > 0.01)
     assert not over.what_ifs.budget().left and over.explaining()()
     for given in (Search(deadline=SECOND), Search(work=5)):  # what a user gives is for each question
         assert given.shared() == given == given.part(0.5)

@@ -170,6 +170,7 @@ class Search:
         if self.deadline is not None:
             return _within(problem, self.deadline, self.tracing())
         start = time.monotonic_ns()
+        hurried = False  # by the other questions
         first, *others = _STEPS if len(problem.pods) <= _MANY else _STEPS[1:]
         best, cut_short = _within(problem, max(_STEPS[0], self._at_most(first)), self.tracing())
         for step in others:
@@ -177,14 +178,15 @@ class Search:
             if not best.left and best.cost.gap <= GOOD_ENOUGH:
                 break
             if not best.untried:  # else there is no answer yet: the other questions have to wait
-                step = self._at_most(step)
+                whole, step = step, self._at_most(step)
+                hurried = hurried or step < whole
             if time.monotonic_ns() - start >= step:
                 continue  # so many pods that a first plan alone takes as long: there is no time to do better
             _report(best, step)
             start = time.monotonic_ns()
             other, cut_short = _within(problem, step, self.tracing())
             best = min(best, other, key=lambda one: (len(one.left), one.cost.hourly, -one.cost.lower_bound))
-        return best, cut_short and (bool(best.left) or best.cost.gap > GOOD_ENOUGH)
+        return best, (cut_short or hurried) and (bool(best.left) or best.cost.gap > GOOD_ENOUGH)
 
     def _at_most(self, step: int) -> int:
         return step if self.until is None else min(step, self.until - time.monotonic_ns())
