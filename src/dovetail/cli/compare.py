@@ -32,6 +32,8 @@ def compare(
     region: str | None = None,
     deadline: str | None = None,
     work: int | None = None,
+    savings_plan: str = "",
+    savings_plan_discount: str = "28%",
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
 ) -> None:
@@ -81,6 +83,11 @@ def compare(
         Of a dump: how long moves may be searched for, 10m by default.
     work
         Of a dump: units of work instead of time, the same answer on every machine.
+    savings_plan
+        Of a dump: dollars an hour of a Compute Savings Plan, such as 18: how much of it is used before and
+        after. Of a simulation's costs, `dovetail cost --commitments` of its event log says it.
+    savings_plan_discount
+        How far its prices are below those on demand.
     output
         A table, or JSON with the figures of every run.
     report
@@ -88,6 +95,7 @@ def compare(
     """
     from dovetail.cli.prices import use_prices
     from dovetail.cli.runs_output import progress, remark, seeds_of, time_of
+    from dovetail.cli.savings_plan import savings_plan_of
     from dovetail.cli.switching import Asked, after_switching
     from dovetail.simulate.experiment.comparison import compared, earlier
     from dovetail.simulate.experiment.runs import Job, cores, played
@@ -98,9 +106,13 @@ def compare(
     if dump is not None:
         given = {"--policy": policy, "--set": set_, "--manifests": manifests, "--against": against}
         _refuse(dump, {**given, "--until": until, "--report": report})
-        after_switching(Asked(dump, days, region, prices, deadline, work, output))
+        committed = savings_plan_of(savings_plan, savings_plan_discount)
+        after_switching(Asked(dump, days, region, prices, deadline, work, output, committed))
         return
-    _refuse(scenarios[0] if scenarios else None, {"--region": region, "--deadline": deadline, "--work": work})
+    _refuse(
+        scenarios[0] if scenarios else None,
+        {"--region": region, "--deadline": deadline, "--work": work, "--savings-plan": savings_plan or None},
+    )
     ways = _ways(scenarios, policy, set_, manifests)
     old = [each for path in against for each in earlier(path)]
     if len(ways) + len(old) < 2:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dovetail.model.plan import Plan
     from dovetail.model.problem import Problem
     from dovetail.reading import Manifest, Reading
-    from dovetail.simulate.questions.change import Commitment, FieldChange, Terms, Untried, Verdict
+    from dovetail.simulate.questions.change import FieldChange, Terms, Untried, Verdict
 
 
 def diff(
@@ -92,8 +92,9 @@ def diff(
     from dovetail.cli.new_objects import way_back
     from dovetail.cli.question import Question, read_manifests, show
     from dovetail.cli.runs_output import remark, time_of
+    from dovetail.cli.savings_plan import savings_plan_of
 
-    committed = _commitment(savings_plan, savings_plan_discount)
+    committed = savings_plan_of(savings_plan, savings_plan_discount)
     begins = time_of(after, "--after")
     played = _scenario(cluster)
     fresh = read_manifests(list(map(str, filename)), recursive=True, strict=False).manifests
@@ -183,26 +184,6 @@ def _is_snapshot(reading: Reading) -> bool:
     """True iff the nodes lack what `dovetail snapshot` leaves out, and so does everything else."""
     nodes = [item.located.value.get("status", {}) for item in reading.manifests if item.written[0] == "Node"]
     return not any(status.get("addresses") or status.get("images") for status in nodes)
-
-
-def _commitment(hourly: str, discount: str) -> Commitment | None:
-    from dovetail.model.offering import parse_dollars
-    from dovetail.simulate.questions.change import Commitment
-
-    try:
-        share = float(discount.removesuffix("%")) / 100
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise InputError(
-            f"{discount!r} is no discount", source="--savings-plan-discount", remedy="such as 28%"
-        )
-    if not hourly:
-        return None
-    try:
-        return Commitment(parse_dollars(hourly.removeprefix("$")), share)
-    except ValueError as error:
-        raise InputError(str(error), source="--savings-plan", remedy="dollars an hour, such as 18") from None
 
 
 @dataclass(frozen=True, slots=True)

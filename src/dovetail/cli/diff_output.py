@@ -14,9 +14,10 @@ from rich.text import Text
 from dovetail.cli.diff import Answer
 from dovetail.cli.messages import visible
 from dovetail.cli.new_objects import WayBack, of_quota
+from dovetail.cli.savings_plan import Commitment
 from dovetail.cli.tables import add_row, new_table
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
-from dovetail.simulate.questions.change import Commitment, FieldChange, Verdict, shown
+from dovetail.simulate.questions.change import FieldChange, Verdict, shown
 
 _SHOWN = 10
 _LONG = 160  # characters of a value

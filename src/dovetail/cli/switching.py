@@ -14,6 +14,7 @@ from dovetail.base.errors import InputError
 from dovetail.model.offering import NANO_DOLLARS
 
 if TYPE_CHECKING:
+    from dovetail.cli.savings_plan import Commitment
     from dovetail.disrupt.switching import Switching
 
 _LAST = 365
@@ -31,6 +32,7 @@ class Asked:
     deadline: str | None
     work: int | None
     output: str
+    savings_plan: Commitment | None = None
 
 
 def after_switching(asked: Asked) -> None:
@@ -74,9 +76,14 @@ def after_switching(asked: Asked) -> None:
     kept = sum(price.hourly for name, price in prices.items() if not _moves(problem, name))
     least = None if fresh.untried else kept + fresh.cost.lower_bound
     if asked.output == "json":
-        print(json.dumps(_json(found, numbers, least), indent=2))
+        document = _json(found, numbers, least)
+        if asked.savings_plan is not None:
+            document["savingsPlan"] = _committed(found, asked.savings_plan)
+        print(json.dumps(document, indent=2))
     else:
         _print(found, numbers, least)
+        if asked.savings_plan is not None:
+            print(_committed_line(found, asked.savings_plan))
         sys.stdout.flush()
     if not found.complete:
         from dovetail.cli.messages import note
@@ -142,6 +149,34 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
         console.print(f"No nodes do for less than ${_dollars(least):,.2f}/h.")
     for why, number in list(found.held.items())[:5]:
         console.print(f"{number:,} nodes take no part: {why}")
+    console.print(
+        "Pods are counted as they are now; nodes that expire, drift or are interrupted meanwhile are "
+        "not counted."
+    )
+
+
+def _committed(found: Switching, plan: Commitment) -> dict[str, float]:
+    """Dollars an hour; what the nodes come to counts the whole of the plan, used or not."""
+    now, end = found.on_demand
+    return {
+        "hourly": _dollars(plan.hourly),
+        "discount": plan.discount,
+        "usedNow": _dollars(plan.used(now)),
+        "usedInTheEnd": _dollars(plan.used(end)),
+        "hourlyNow": _dollars(found.before - plan.saved(now)),
+        "hourlyInTheEnd": _dollars(found.after - plan.saved(end)),
+    }
+
+
+def _committed_line(found: Switching, plan: Commitment) -> str:
+    one = _committed(found, plan)
+    vain = one["hourly"] - one["usedInTheEnd"]
+    lost = f", ${vain:,.2f}/h of it paid in vain" if round(vain, 2) > 0 else ""
+    return (
+        f"Of the Savings Plan's ${one['hourly']:,.2f}/h, ${one['usedNow']:,.2f}/h are used now and "
+        f"${one['usedInTheEnd']:,.2f}/h in the end{lost}. With it the nodes come to "
+        f"${one['hourlyNow']:,.2f}/h now and ${one['hourlyInTheEnd']:,.2f}/h in the end."
+    )
 
 
 def _hours(found: Switching, last: int) -> dict[int, int]:

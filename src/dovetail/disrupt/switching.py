@@ -43,6 +43,7 @@ from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.standing import node_views
 from dovetail.disrupt.static import is_static
+from dovetail.model import labels
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.resources import Resources, pod_requests, total
 from dovetail.solve.budget import SolveBudget
@@ -100,6 +101,7 @@ class Switching:
     held: Mapping[str, int]  # why nodes take no part -> how many
     nodes: tuple[int, int]
     complete: bool
+    on_demand: tuple[int, int]  # list prices of the instances on demand, at first and in the end
     _steps: tuple[tuple[int, int], ...] = ()  # (ns since the switch, nano-dollars per hour from then on)
 
     def rate(self, at: int) -> int:
@@ -174,7 +176,7 @@ class _Course:
 
     def played(self, what_if: Solve, work: SolveBudget, length: int) -> Switching:
         before, nodes = self._fixed + sum(self._costs.values()), len(self._standing.nodes)
-        first = self._parts()
+        first, listed = self._parts(), self._on_demand()
         end, complete = self._start + length, True
         while self._now < end:
             if not work.left:
@@ -203,6 +205,7 @@ class _Course:
             held=dict(Counter(self._held.values()).most_common()),
             nodes=(nodes, len(self._standing.nodes)),
             complete=complete,
+            on_demand=(listed, self._on_demand()),
             _steps=tuple(self._steps(before)),
         )
 
@@ -328,6 +331,13 @@ class _Course:
 
     def _parts(self) -> Parts:
         return sum((self._part(node) for node in self._standing.nodes if node.name in self._prices), Parts())
+
+    def _on_demand(self) -> int:
+        return sum(
+            self._prices[node.name].instance
+            for node in self._standing.nodes
+            if node.name in self._prices and node.labels.get(labels.CAPACITY_TYPE) != labels.SPOT
+        )
 
     def _part(self, node: ExistingNode) -> Parts:
         daemons = self._daemons.get(node.name)

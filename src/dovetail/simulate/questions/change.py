@@ -431,22 +431,6 @@ def _maker(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{owner.name}" if owner is not None else pod.key
 
 
-@dataclass(frozen=True, slots=True)
-class Commitment:
-    """A Savings Plan: nano-dollars an hour, at prices `discount` (0 to 1) below those on demand."""
-
-    hourly: int
-    discount: float
-
-    def used(self, on_demand: int) -> int:
-        """What machines on demand, at list prices, use of it. Spot and volumes use nothing."""
-        return min(self.hourly, round(on_demand * (1 - self.discount)))
-
-    def saved(self, on_demand: int) -> int:
-        """What an hour costs less for having it; negative where it is paid for in vain."""
-        return round(self.used(on_demand) / (1 - self.discount)) - self.hourly
-
-
 def shown(value: Any) -> str:
     """A value in one line, as JSON without quotes where none are needed."""
     if value is None:
