@@ -3,10 +3,11 @@
 python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--alone] [--json FILE]
 python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json FILE]
 python -m benchmarks.realised --drift [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
+python -m benchmarks.realised --beside [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 
 The second form plays ten of them, or those that are named, on a real control plane as well, in the machine's
 own time, and prints each beside its simulation. The third lets all nodes drift after the burst, and takes
-half of the pods away an hour later.
+half of the pods away an hour later. The fourth plays each burst with Karpenter's heuristics too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 from benchmarks.machine import facts
 from benchmarks.realised import cluster
 from benchmarks.realised.drift import play_drift
-from benchmarks.realised.run import Realised, play
+from benchmarks.realised.run import KARPENTERS, OURS, Realised, play, play_beside
 from benchmarks.realised.workloads import FAMILIES, workloads
 from dovetail.cli.main import readers_may_leave
 
@@ -34,6 +35,10 @@ Row = dict[str, Any]
 HEAD = (
     f"{'workload':20} {'seed':>4} {'unbound':>7} {'$/h':>8} {'/bound':>6} {'first':>6} {'node':>6}"
     f" {'bound':>6} {'15 min':>6} {'end':>6} {'waves':>5} {'p50':>6} {'p99':>6} {'ready':>6} {'moved':>5}"
+)
+
+BESIDE_HEAD = f"{'workload':20} {'seed':>4}" + "".join(
+    f" {name:>8} {'karpenter':>9}" for name in ("$ spent", "$/h then", "$/h end", "p99")
 )
 
 DRIFT_HEAD = (
@@ -55,6 +60,7 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="on a real control plane as well; needs Go")
     parser.add_argument("--alone", action="store_true", help="no node is nominated to the scheduler")
     parser.add_argument("--drift", action="store_true", help="let nodes drift, and pods go, after the burst")
+    parser.add_argument("--beside", action="store_true", help="with Karpenter's heuristics too")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
     parser.add_argument("--minutes", type=int, default=4, help="from the burst on, with --cluster (4)")
     arguments = parser.parse_args()
@@ -69,6 +75,12 @@ def main() -> int:
     if arguments.drift:
         print(DRIFT_HEAD)
         rows = list(_played(play_drift, _drift_line, chosen, arguments.seeds, arguments.jobs))
+        _write(arguments.json, rows, {})
+        return 0
+    if arguments.beside:
+        print(BESIDE_HEAD)
+        rows = list(_played(play_beside, _beside_line, chosen, arguments.seeds, arguments.jobs))
+        _print_dearer(rows)
         _write(arguments.json, rows, {})
         return 0
     print(HEAD)
@@ -134,6 +146,26 @@ def _drift_line(row: Row) -> str:
         f" {row['most']:6.3f} {row['after']:6.3f} {row['end']:6.3f} {row['moved']:5} {row['twice']:5}"
         f" {row['undone']:6}  {row['nodes']}"
     )
+
+
+def _beside_line(row: Row) -> str:
+    figures = "".join(
+        f" {row[OURS][name]:8.3f} {row[KARPENTERS][name]:9.3f}" for name in ("spent", "after", "end", "p99")
+    )
+    return f"{row['workload']:20} {row['seed']:4}{figures}"
+
+
+def _print_dearer(rows: Sequence[Row]) -> None:
+    for name, text in (
+        ("spent", "spent in 15 minutes"),
+        ("after", "$/h after them"),
+        ("end", "$/h in the end"),
+    ):
+        ratios = [row[OURS][name] / row[KARPENTERS][name] for row in rows]
+        print(
+            f"{text}: {statistics.mean(ratios):.3f} of Karpenter's in the mean, {max(ratios):.3f} at worst,"
+            f" more in {sum(ratio > 1 for ratio in ratios)} of {len(rows)}"
+        )
 
 
 def _medians(rows: Sequence[Row]) -> dict[str, float]:

@@ -41,9 +41,11 @@ class Workload:
     update: list[Document] = field(default_factory=list)
     base_nodes: int = 0  # of a managed group that pods may use, half full when the burst comes
 
-    def write(self, folder: Path, minutes: int = HOUR_MINUTES, *, nominate: bool = True) -> Path:
+    def write(
+        self, folder: Path, minutes: int = HOUR_MINUTES, *, nominate: bool = True, policy: str = "dovetail"
+    ) -> Path:
         """The scenario as files in the folder, so long; answers the folder. Without `nominate` the scheduler
-        knows nothing of plans.
+        knows nothing of plans; `policy` is whose heuristics buy and consolidate.
         """
         (folder / "changes").mkdir(parents=True)
         changes = [{"at": f"10:{BURST_MINUTES:02}", "file": "changes/burst.json"}]
@@ -52,7 +54,10 @@ class Workload:
             _write(folder / "changes" / "update.json", _listed(self.update))
         _write(folder / "changes" / "burst.json", _listed(self.burst))
         _write(folder / "base.json", _listed([node_class("realised"), *self.base]))
-        scenario = {**self._scenario(changes, minutes), "settings": {"nominatePods": nominate}}
+        scenario = {
+            **self._scenario(changes, minutes),
+            "settings": {"nominatePods": nominate, "policy": policy},
+        }
         _write(folder / "scenario.yaml", scenario)
         return folder
 
