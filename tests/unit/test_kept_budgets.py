@@ -13,7 +13,7 @@ from dovetail.api.workloads import Deployment, PodDisruptionBudget, ReplicaSet, 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import ApiError, TooManyRequests
 from dovetail.kube.memory import MemoryServer
-from dovetail.kube.memory.disruption import budget_status, check_eviction, is_ready
+from dovetail.kube.memory.disruption import Covered, budget_status, check_eviction, is_ready
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 Document = dict[str, Any]
@@ -116,15 +116,17 @@ def test_a_pod_is_ready_by_its_condition_of_that_name(conditions: Any, ready: bo
 def test_the_counts_of_a_budget(
     spec: Document, pods: Sequence[Document], replicas: Mapping[str, int], wanted: tuple[int, int, int, int]
 ) -> None:
-    def scale(document: Mapping[str, Any]) -> tuple[str, int] | None:
-        uid = document["metadata"]["ownerReferences"][0]["uid"]
+    def scale(uid: str) -> tuple[str, int] | None:
         return (uid, replicas[uid]) if uid in replicas else None
 
-    found = budget_status(budget(**spec), pods, scale)
+    covered = Covered()
+    for number, one in enumerate(pods):
+        covered.put(("default", str(number)), one)
+    found = budget_status(budget(**spec), covered, scale)
     assert tuple(found.values()) == (*wanted, 7)
     names = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods", "observedGeneration"]
     assert list(found) == names
-    assert budget_status({"metadata": {}, "spec": spec}, pods, scale)["observedGeneration"] == 1
+    assert budget_status({"metadata": {}, "spec": spec}, covered, scale)["observedGeneration"] == 1
 
 
 def with_server(check: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 Document = Mapping[str, Any]
-# The replicas of the controller of a pod by its uid; None when it cannot be scaled.
-Scale = Callable[[Document], tuple[str, int] | None]
+# Of the uid of a controller of pods: the uid of what is scaled above it, and its replicas; None for nothing.
+Scale = Callable[[str], tuple[str, int] | None]
 
 _SCALED = (Deployment, ReplicaSet, StatefulSet)
 
@@ -40,16 +41,55 @@ def is_ready(pod: Document) -> bool:
     return any(item["type"] == "Ready" and item.get("status") == "True" for item in conditions)
 
 
-def budget_status(budget: Document, pods: Sequence[Document], scale: Scale) -> dict[str, Any]:
+class Covered:
+    """What a budget counts of the pods that it selects, without those that have ended.
+
+    Invariant: `healthy` is how many of `_pods` are ready and stay, `owners` how many each controller has.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[Key, tuple[bool, str]] = {}  # is it healthy, the uid of its controller or ""
+        self.healthy = 0
+        self.owners: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def put(self, key: Key, pod: Document) -> None:
+        """The pod is there, as it is now."""
+        self.drop(key)
+        healthy = is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+        owner = (_controller(pod) or {}).get("uid", "")
+        self._pods[key] = healthy, owner
+        self._count(healthy, owner, 1)
+
+    def drop(self, key: Key) -> None:
+        """The pod is not there; one that never was is no error."""
+        if (known := self._pods.pop(key, None)) is not None:
+            self._count(*known, -1)
+
+    def _count(self, healthy: bool, owner: str, sign: int) -> None:
+        self.healthy += sign * healthy
+        if owner:
+            self.owners[owner] += sign
+            if not self.owners[owner]:
+                del self.owners[owner]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Covered) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+def budget_status(budget: Document, pods: Covered, scale: Scale) -> dict[str, Any]:
     """The counts of a budget's status over the pods that it selects."""
     spec = budget["spec"]
-    healthy = sum(is_ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in pods)
     expected, desired, known = len(pods), 0, True
     most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if isinstance(least, int):
         desired = least
     else:
-        scales = [scale(pod) for pod in pods if _controller(pod) is not None]
+        scales = [scale(owner) for owner in pods.owners]
         known = None not in scales
         expected = sum(dict(item for item in scales if item is not None).values())
         if most is not None:
@@ -58,10 +98,10 @@ def budget_status(budget: Document, pods: Sequence[Document], scale: Scale) -> d
             desired = _scaled(least, expected)
         else:
             expected = 0
-    allowed = max(0, healthy - desired) if expected > 0 and known else 0
+    allowed = max(0, pods.healthy - desired) if expected > 0 and known else 0
     return {
         "disruptionsAllowed": allowed,
-        "currentHealthy": healthy,
+        "currentHealthy": pods.healthy,
         "desiredHealthy": desired,
         "expectedPods": expected,
         "observedGeneration": budget["metadata"].get("generation", 1),
@@ -86,6 +126,7 @@ class DisruptionController:
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
         self._touched: dict[Key, None] = {}
+        self._covered: dict[Key, Covered] = {}  # by key of a budget; made when it is first needed
         self._news = asyncio.Event()
 
     async def run(self) -> None:
@@ -105,18 +146,34 @@ class DisruptionController:
                 states.append(document)
             if len(states) == 2 and _facts(states[0]) == _facts(states[1]):
                 return
-            for state in states:
-                labels = state["metadata"].get("labels") or {}
-                self._touch(budgets_of(self._server.store, namespace, labels))
-        elif kind is PodDisruptionBudget and change.type != "DELETED":
-            self._touch([change.after])
+            self._recount(change, states)
+        elif kind is PodDisruptionBudget:
+            gone, before = change.type == "DELETED", change.before
+            if gone or before is None or before.document["spec"] != document["spec"]:
+                self._covered.pop(_key(document), None)
+            if not gone:
+                self._touch([change.after])
         elif kind in _SCALED and _replicas(change.before) != _replicas(change.after):
             self._touch(list(self._server.store.table(PodDisruptionBudget).select(namespace)))
 
+    def _recount(self, change: Change[Any], states: Sequence[Document]) -> None:
+        """A pod was like the first of the states and is like the last one, unless it is gone."""
+        document = change.after.document
+        key = _key(document)
+        for state in states:
+            budgets = budgets_of(self._server.store, key[0], state["metadata"].get("labels") or {})
+            there = state is document and not _ended(state)
+            for budget in budgets:
+                pods = self._covered.get(_key(budget.document))
+                if pods is not None and there:
+                    pods.put(key, document)
+                elif pods is not None:
+                    pods.drop(key)
+            self._touch(budgets)
+
     def _touch(self, budgets: Sequence[Record[Any]]) -> None:
         for budget in budgets:
-            meta = budget.document["metadata"]
-            self._touched[meta["namespace"], meta["name"]] = None
+            self._touched[_key(budget.document)] = None
             self._news.set()
 
     def sync(self) -> None:
@@ -129,15 +186,10 @@ class DisruptionController:
                 self._write(record, key)
 
     def _write(self, record: Record[PodDisruptionBudget], key: Key) -> None:
-        budget, store = record.document, self._server.store
-        selector = budget["spec"].get("selector")
-        pods = [
-            pod.document
-            for pod in store.table(Pod).select(key[0])
-            if matches_selector(selector, pod.document["metadata"].get("labels") or {})
-            and pod.document.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-        ]
-        status = budget_status(budget, pods, self._scale)
+        budget = record.document
+        if key not in self._covered:
+            self._covered[key] = self._walk(record)
+        status = budget_status(budget, self._covered[key], self._scale)
         old = budget.get("status", {})
         if {name: old.get(name) for name in status} != status:
             status["conditions"] = [self._condition(status, old)]
@@ -145,6 +197,20 @@ class DisruptionController:
                 PodDisruptionBudget, key[1], key[0], merge_patch={"status": status}, status=True
             )
             self._touched.pop(key, None)  # what just changed is its status alone
+
+    def _walk(self, budget: Record[PodDisruptionBudget]) -> Covered:
+        found, selector = Covered(), budget.document["spec"].get("selector")
+        for pod in self._server.store.table(Pod).select(_key(budget.document)[0]):
+            labels = pod.document["metadata"].get("labels") or {}
+            if matches_selector(selector, labels) and not _ended(pod.document):
+                found.put(_key(pod.document), pod.document)
+        return found
+
+    def check(self) -> None:
+        """Assert that what is counted is what a walk over all pods finds; for tests."""
+        budgets = self._server.store.table(PodDisruptionBudget).records
+        for key, pods in self._covered.items():
+            assert pods == self._walk(budgets[key]), key
 
     def _condition(self, status: Document, old: Document) -> dict[str, Any]:
         enough = status["disruptionsAllowed"] > 0
@@ -160,10 +226,10 @@ class DisruptionController:
             "lastTransitionTime": since or to_rfc3339(self._server.clock.now()),
         }
 
-    def _scale(self, pod: Document) -> tuple[str, int] | None:
+    def _scale(self, uid: str) -> tuple[str, int] | None:
         """The controller that is scaled: a Deployment stands above its ReplicaSets."""
         owner: Record[Any] | None = None
-        reference = _controller(pod)
+        reference: Document | None = {"uid": uid}
         while reference is not None:
             found = self._server.store.find(reference["uid"])
             if found is None or found.kind not in _SCALED:
@@ -175,9 +241,17 @@ class DisruptionController:
 def _facts(pod: Document) -> tuple[object, ...]:
     """All of a pod that budgets look at."""
     meta = pod["metadata"]
-    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     owners = meta.get("ownerReferences")
-    return meta.get("labels"), owners, is_ready(pod), "deletionTimestamp" in meta, ended
+    return meta.get("labels"), owners, is_ready(pod), "deletionTimestamp" in meta, _ended(pod)
+
+
+def _ended(pod: Document) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _key(document: Document) -> Key:
+    meta = document["metadata"]
+    return meta["namespace"], meta["name"]
 
 
 def _replicas(record: Record[Any] | None) -> int | None:

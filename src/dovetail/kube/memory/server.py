@@ -269,6 +269,7 @@ class MemoryServer:
         """Assert every invariant; for tests."""
         self.store.check()
         self._journal.check()
+        self.disruption.check()
 
     def compact(self) -> None:
         """Forget all history: watches from before now get Expired."""
