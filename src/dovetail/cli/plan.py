@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from dovetail.cli.question import Output, Question, show
 from dovetail.cli.run_environment import Bool
 
+_BOUND_A_SECOND = 15_000  # pods on nodes that a try of the scheduler's placing begins with, at best
 # Of the time that is left of 10 s, for each question about a cluster.
 _OF_PENDING, _OF_FORECAST, _OF_NEW_NODES = 0.3, 0.1, 0.4
 
@@ -98,8 +99,11 @@ def plan(
         diversity, placed = 0, None
     else:
         diversity = diversity_cost(problem, plan)
-        over = search.part(_OF_FORECAST).explaining()
-        placed = forecast(problem, plan, nominate=nominate_pods == "true", over=over)
+        part = search.part(_OF_FORECAST)
+        placed = None
+        if sum(len(node.pods) for node in problem.nodes) < part.seconds * _BOUND_A_SECOND:
+            nominate = nominate_pods == "true"
+            placed = forecast(problem, plan, nominate=nominate, over=part.explaining())
     more = copies(problem, plan, copied, search.answer)
     answer = in_all(answer, more)
     plan = as_launched(problem, answer.plan)

@@ -128,12 +128,17 @@ class Search:
         return Patience(self.deadline or sum(_STEPS), self.work)
 
     @property
+    def seconds(self) -> float:
+        """What is left of a shared search; infinite for any other."""
+        return float("inf") if self.until is None else (self.until - time.monotonic_ns()) / SECOND
+
+    @property
     def what_ifs(self) -> Patience:
         """With a series of `single` questions."""
         if self.work is not None:
             return Patience(0, _WHAT_IFS * self.work)
         if self.until is not None:
-            return Patience(max(0, self.until - time.monotonic_ns()), among=sum(_STEPS))
+            return Patience(round(max(0.0, self.seconds) * SECOND), among=sum(_STEPS))
         return Patience(max(_WHAT_IFS * SECOND, self.longest))
 
     @staticmethod
