@@ -175,8 +175,8 @@ class Search:
         if self.deadline is not None:
             return _within(problem, self.deadline, self.tracing())
         start = time.monotonic_ns()
-        hurried = False  # by the other questions
         first, *others = _STEPS if len(problem.pods) <= _MANY else _STEPS[1:]
+        hurried = self._at_most(first) < first  # by the other questions
         best, cut_short = _within(problem, max(_STEPS[0], self._at_most(first)), self.tracing())
         for step in others:
             # A search that ended by itself was done with its share of the work: with more it looks farther.
