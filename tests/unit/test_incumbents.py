@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count, pairwise
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,9 @@ PROBLEMS = {
 }
 WORK = (1, 3_000, 30_000)
 TICKS = (250, 60, 20, 8, 3)  # of a thousand, per look at the clock
+
+
+MORE = (10_000, 30_000, 100_000, 300_000, 400_000)  # beyond 300,000 another stage begins
 
 
 def improves(steps: list[Step]) -> bool:
@@ -52,6 +56,27 @@ def test_incumbents_only_improve_whatever_ends_the_solve(problem: Problem) -> No
         assert (plan.cost.hourly, len(plan.unschedulable)) == (last.cost, last.left)
 
 
+def at_most(problem: Problem, work: int) -> tuple[int, int, int]:
+    """Pods left over, nano-dollars per hour and the same less the bound, with so much work."""
+    plan = solve(problem, Budget(work))
+    return len(plan.unschedulable), plan.cost.hourly, plan.cost.hourly - plan.cost.lower_bound
+
+
+@pytest.mark.parametrize("name", ["spread", "mix"])
+def test_more_work_never_makes_a_plan_dearer(name: str) -> None:
+    for before, after in pairwise(at_most(PROBLEMS[name], work) for work in (1, *MORE)):
+        assert after[:2] <= before[:2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["zones-33", "near-48", "hosts-47", "plain-34"])
+def test_more_work_never_makes_the_plan_of_a_burst_dearer(name: str, tmp_path: Path) -> None:
+    problem = burst_of(name, tmp_path)
+    for before, after in pairwise(at_most(problem, work) for work in MORE):
+        assert after[:2] <= before[:2]
+        assert after[2] <= before[2]  # nor the gap wider
+
+
 @contextmanager
 def calls() -> Iterator[Callable[[int], Deadline]]:
     """Makes deadlines of a clock that no load disturbs: it counts calls of functions, thousands of them."""
@@ -69,14 +94,19 @@ def calls() -> Iterator[Callable[[int], Deadline]]:
         sys.setprofile(before)
 
 
-@pytest.fixture(scope="module")
-def burst(tmp_path_factory: pytest.TempPathFactory) -> Problem:
-    """33 pods that must be spread over zones, and the types of a region, whose prices differ much."""
-    made = next(one for one in workloads() if one.name == "zones-33")
-    path = tmp_path_factory.mktemp("burst") / "burst.json"
+def burst_of(name: str, folder: Path) -> Problem:
+    """Pods that come at once, and the types of a region, whose prices differ much."""
+    made = next(one for one in workloads() if one.name == name)
+    path = folder / "burst.json"
     items = [node_class("realised"), *made.base, *made.burst]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return Question(filename=[str(path)], region="us-east-1").problem()
+
+
+@pytest.fixture(scope="module")
+def burst(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    """33 pods that must be spread over zones."""
+    return burst_of("zones-33", tmp_path_factory.mktemp("burst"))
 
 
 # What a first plan takes is less than 370 of them. A packing that there was time for, but not for the moves

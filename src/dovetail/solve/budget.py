@@ -158,8 +158,14 @@ _LATE = 0.97  # of the whole time: what is not finished by then is given up, if 
 _LOOK = 1_000  # units of work between two looks
 
 
+# Units by whose end a solve has gone through all of its phases once, then again with more, and so on. With a
+# stage of 30,000 before them, plans of 30,000 units were 1 % cheaper, and those of 300,000 up to 20 % dearer.
+_STAGES = tuple(each * 10**power for power in range(5, 15) for each in (3, 10))
+_PLANS = 1  # times as many units as the first plan took are in a stage at least
+
+
 class Late(Exception):
-    """The time is over, and there is a plan already."""
+    """The budget is used up, and there is a plan already."""
 
 
 class SolveBudget:
@@ -176,12 +182,18 @@ class SolveBudget:
         self._kept = 0, 0.0  # units and share of the time that are spared for later
         self._frugal = False  # True iff no more is done than a plan needs
         self._safe = False  # True iff there is a plan to fall back on
+        self._whole = budget.work  # of which a stage may have less, or end beyond it
+        self._free = 0  # units that are not taken out of the budget
         self.tally: Counter[str] = Counter()  # of what was found and tried, for who follows a solve
         self._asked = 0  # units that were spent at the last look whether it is late
 
     def spend(self, units: int) -> None:
-        """Raises Late where there is a plan to fall back on and no time for another."""
+        """Raises Late where there is a plan to fall back on and no time for another, or where a stage would
+        have gone on, were there more work.
+        """
         self.used += units
+        if self._safe and self.used >= self._whole + self._free < self._budget:
+            raise Late
         if self._safe and self.used >= self._asked:
             self._asked = self.used + _LOOK
             if isinstance(self._stop, Deadline) and self._stop.late:
@@ -197,7 +209,24 @@ class SolveBudget:
             yield
         finally:
             self._frugal = frugal
+            self._free += self.used - before
             self._budget += self.used - before
+
+    def stages(self) -> Iterator[None]:
+        """For each stage, which begins there. What a stage does depends on no more than those before it, so a
+        solve with more work begins as one with less does. One that the budget's end falls into is given up
+        there, and not begun where the end is near.
+        """
+        least, first = _PLANS * self._free, True
+        for end in _STAGES:
+            begun = self.used - self._free
+            if end < max(least, begun + 1):
+                continue
+            if not first and self._whole - begun < LITTLE * (end - begun):
+                break
+            self._budget, first = end + self._free, False
+            yield
+        self._budget = min(self._budget, self._whole + self._free)
 
     @property
     def frugal(self) -> bool:
@@ -214,6 +243,7 @@ class SolveBudget:
     def unsafe(self) -> None:
         """That plan does not count any more, or is all that there is time for."""
         self._safe = False
+        self._budget = min(self._budget, self._whole + self._free)
         if isinstance(self._stop, Deadline):
             self._stop.unsafe()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, islice
 
 from dovetail.model.labels import SPOT
 from dovetail.solve.assign.strategies import Strategy
@@ -67,10 +67,12 @@ def _improved(context: SolveContext, best: Answer, enough: int) -> Answer | None
     work = context.instance.work
     lost = set(context.stranded(best.plan.left))
     waiting = tuple((pod_class, pod) for pod_class, pod in best.left if pod_class in lost)
-    for move in _moves(best.target_nodes, waiting):
+    before = context.moves[best.target_nodes, waiting]
+    for move in islice(_moves(best.target_nodes, waiting), before, None):
         if work.time_over or work.used > enough:
             return None
         work.tally["moves"] += 1
+        context.moves[best.target_nodes, waiting] += 1
         moved = Search(context, {}, Strategy()).move(move)
         if moved.rank < best.plan_state:
             written = moved.written()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from dovetail.model.plan import Proof
+from dovetail.model.plan import PlannedClaim, Proof
 from dovetail.solve.assign.assigner import Assigner, LimitQuotas
 from dovetail.solve.assign.items import Assignment, Item, Unit
 from dovetail.solve.assign.spread_quotas import Seat, binding, surplus
@@ -250,21 +250,36 @@ class Search:
     def _answer(
         self, left: list[tuple[int, str]], opened_domains: OpenedDomains, *, named: bool = False
     ) -> Answer:
-        instance, case = self.instance, self._case()
-        claims = claims_of(instance, self.bought)
+        case, claims = self._case(), claims_of(self.instance, self.bought)
         hourly = sum(item.price for item in claims)
+        answer = partial(self._unproven, case, left, opened_domains, named)
+        if not named and self._context.welcome(len(left), hourly):
+            # The proof may come to the end of the budget; the plan counts all the same.
+            self._context.found(answer(claims, Proof()))
         # What rules about several pods prove takes long; first it must be clear who has a place.
         quick = self._tied and bool(self._context.stranded(pod for _, pod in left))
         proof, better = case.proof(hourly, quick=quick) if hourly else (Proof(), None)
         # Other nodes might have capacity for pods that are left over.
         stuck = not left or not (
-            instance.nodes.nodes or any(self._context.feasible[at].any() for at, _ in left)
+            self.instance.nodes.nodes or any(self._context.feasible[at].any() for at, _ in left)
         )
         if better is not None and stuck:
             self.bought, self.existing, self.limits = better.bought, better.existing, better.limits
-            claims = claims_of(instance, self.bought)
-        reasons = Reasons(instance, self.limits, frozenset(self.not_attempted))
-        plan = written(instance, (claims, self.existing, self.bought), reasons.of(left), proof)
+            claims = claims_of(self.instance, self.bought)
+        return replace(answer(claims, proof), proven=not quick and not self.instance.work.frugal)
+
+    def _unproven(
+        self,
+        case: Case,
+        left: list[tuple[int, str]],
+        opened_domains: OpenedDomains,
+        named: bool,
+        claims: tuple[PlannedClaim, ...],
+        proof: Proof,
+    ) -> Answer:
+        """What is decided by now, with that proof; not all was tried to prove something."""
+        reasons = Reasons(self.instance, self.limits, frozenset(self.not_attempted))
+        plan = written(self.instance, (claims, self.existing, self.bought), reasons.of(left), proof)
         pods = sum(len(place.pods) for place in case.placed)
         target_nodes = tuple(target_nodes_of(self.existing, self.bought)) if pods <= FEW else ()
         surprises = merged(
@@ -272,8 +287,7 @@ class Search:
         )
         if self.strategy.seen:
             surprises = merged(surprises, opened_domains.unseen(self.bought, left, named=named))
-        proven = not quick and not instance.work.frugal
-        return Answer(plan, surprises, case, proven, target_nodes, tuple(left))
+        return Answer(plan, surprises, case, False, target_nodes, tuple(left))
 
     def _case(self) -> Case:
         placements = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,7 +26,7 @@ from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM
-from dovetail.solve.tolerances import FEW
+from dovetail.solve.tolerances import CLOSE, FEW
 
 
 class SolveContext:
@@ -37,6 +38,9 @@ class SolveContext:
         self.columns = OfferingsTable(self.instance.tables, len(self.instance.axis.names))
         # By kinds of pods with what they are promised.
         self.proofs: dict[tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...], Proof] = {}
+        self.stale: set[object] = set()  # of their keys: more may be proven by now
+        # How many moves were tried, by nodes with their pods and what is left over: each is tried once.
+        self.moves: Counter[object] = Counter()
         self.slice_over = False  # True iff a packing was cut short, so that a proof got its share
         self._capacity = self.instance.nodes.capacity.copy()  # on existing nodes, before anything is placed
         self._placeable: list[bool] | None = None  # per pod class if alone, once something asked
@@ -44,6 +48,15 @@ class SolveContext:
         self.feasible = self._feasible()
         self.early = Early.of(self.instance, self.columns, self.feasible)
         self._appraised = False
+        # Called with a plan before it is proven, if one of so many pods left over and that cost is `welcome`.
+        self.found: Callable[[Answer], None] = lambda _: None
+        self.welcome: Callable[[int, int], bool] = lambda _left, _hourly: False
+
+    def again(self) -> None:
+        """There is more work for each proof and each packing than there was."""
+        self.stale = set(self.proofs)
+        self.slice_over = False
+        self.topology_bound.again()
 
     def appraise(self) -> None:
         """Find what pods are worth, once. A plan without any work left to improve it does without."""
@@ -124,16 +137,20 @@ class Case:
         not proven again.
         """
         promised, key = self._promised()
-        if key in self.context.proofs:
-            return self.context.proofs[key], None
+        known = self.context.proofs.get(key)
+        if known is not None and (key not in self.context.stale or known.bound >= hourly * CLOSE):
+            return known, None
         late = self.context.instance.work.late
         if late and len(self.context.instance.pod_classes) > FEW:
             return Proof(), None
         if quick or late:
-            return prove(Question(self._proofs(promised)[1], hourly), quick=True), None
+            return known or prove(Question(self._proofs(promised)[1], hourly), quick=True), None
         proof, better = self._proof(promised, hourly)
+        if known is not None and known.bound >= proof.bound:
+            proof = known
         if not self.context.instance.work.frugal:  # with more work there is more to be proven
             self.context.proofs[key] = proof
+            self.context.stale.discard(key)
         return proof, better
 
     def known(self) -> Proof | None:

@@ -1,7 +1,8 @@
 """The solver's door: Problem and a budget of counted work in, Plan out.
 
 A first plan comes first, the same whatever the budget. Then the phases of the table look for a better one and
-for a better proof, as long as there is budget and the gap is worth it. What counts is the best plan so far.
+for a better proof, stage by stage, as long as there is budget and the gap is worth it. What counts is the
+best plan so far.
 """
 
 from __future__ import annotations
@@ -64,17 +65,16 @@ def solve(
         hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
         return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=by_pod)))
     work = SolveBudget(budget or Budget(), stop)
-    context = SolveContext(problem, work)
-    plan = _best(context, trace)
-    if not context.instance.commons.all and overdrawn(problem, plan.claims):
-        work.unsafe()
-        context = SolveContext(problem, work, strict=True)
-        plan = _best(context, trace)
+    plan, context = _best(SolveContext(problem, work), trace)
     if context.instance.left_out:
         pools = {pool.name: OUT_OF_TIME for pool in problem.pools}
         waiting = [Unschedulable(pod, OUT_OF_TIME, pools) for pod in context.instance.left_out]
         plan = replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *waiting), key=by_pod)))
     return replace(plan, work=work.used)
+
+
+class _Overdrawn(Exception):
+    """A plan takes too much of what pools draw on together, of which the instance did not keep count."""
 
 
 class _Solve:
@@ -89,7 +89,13 @@ class _Solve:
         with self.work.frugally():
             self.best, self.items = _settled(context, self.strategy)
         self.hurried = self.work.time_over  # True iff a clock cut that short
+        if self.overdraws(self.best):
+            raise _Overdrawn
         self.work.safe()
+
+    def overdraws(self, answer: Answer) -> bool:
+        instance = self.context.instance
+        return not instance.commons.all and overdrawn(instance.problem, answer.plan.claims)
 
     @property
     def worthwhile(self) -> bool:
@@ -106,8 +112,24 @@ class _Solve:
         if other is None:
             return
         if other.rank < self.best.rank or (other.proven and other.rank == self.best.rank):
+            if self.overdraws(other):
+                raise _Overdrawn
             self.best = other
             self.best = other.proved()
+
+    def _found(self, other: Answer) -> None:
+        """Take it if it is better: a proof follows, if there is budget for it."""
+        if other.rank < self.best.rank and not self.overdraws(other):
+            self.best = other
+
+    def _welcome(self, left: int, hourly: int) -> bool:
+        plan = self.best.plan
+        return (left, hourly) < (len(plan.unschedulable), plan.cost.hourly)
+
+    def once_more(self) -> None:
+        """A stage begins: there is more work for each packing and each proof than there was."""
+        self.context.again()
+        self.best = replace(self.best, proven=False)
 
     def settle(self, strategy: Strategy) -> list[Item]:
         """The best plan with domains picked in one way is offered; the items that nodes were bought for."""
@@ -149,25 +171,48 @@ class _Solve:
                 if not self.stranded:
                     break
             self.best = rearranged(self.context, self.best)
+        if self.overdraws(self.best):
+            raise _Overdrawn
+        self.context.found, self.context.welcome = self._found, self._welcome
 
 
-def _best(context: SolveContext, trace: Trace) -> Plan:
+def _best(context: SolveContext, trace: Trace) -> tuple[Plan, SolveContext]:
+    """The best plan that keeps to what pools draw on together, and what it was made with."""
+    state: _Solve | None = None
+    try:
+        state = _Solve(context)
+        return _searched(state, trace).plan, context
+    except _Overdrawn:
+        context.instance.work.unsafe()
+    strict = SolveContext(context.instance.problem, context.instance.work, strict=True)
+    best = _searched(_Solve(strict), trace)
+    if state is not None and not state.overdraws(state.best) and state.best.rank < best.rank:
+        return state.best.plan, context  # what was there before one was overdrawn
+    return best.plan, strict
+
+
+def _searched(state: _Solve, trace: Trace) -> Answer:
     """The first plan, and whatever is better and comes in time."""
-    state, current = _Solve(context), FIRST_PLAN
+    current = FIRST_PLAN
     try:
         state.begin()
         trace(state.step(current))
         if not state.work.left:
-            return state.best.plan
-        for name, phase in PHASES:
-            current = name
-            phase(state)
-            trace(state.step(current))
-        return state.best.proved().plan
+            return state.best
+        for number, _ in enumerate(state.work.stages()):
+            if number and state.best.plan.cost.gap < GAP:
+                break
+            if number:
+                state.once_more()
+            for name, phase in PHASES:
+                current = name
+                phase(state)
+                trace(state.step(current))
+        return state.best.proved()
     except Late:
         trace(state.step(current, given_up=True))
     state.work.unsafe()
-    return state.best.proved().plan
+    return state.best.proved()
 
 
 def _again(state: _Solve) -> None:

@@ -82,10 +82,16 @@ class TopologyBound:
         self._columns = columns
         self._known: dict[_Key, Ruled] = {}
         self._next: dict[_Key, _Next] = {}
-        self.spent = 0  # units of work
+        self._stale: set[_Key] = set()  # of what is known: a program with more work may tell more
+        self.spent = 0  # units of work since it was asked again
         # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
         self.answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of the best, then those of others
+
+    def again(self) -> None:
+        """There is more work for each program than there was."""
+        self._stale = set(self._known)
+        self.spent = 0
 
     def bound(self, free: Amounts, found: Kinds, price: int) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
@@ -100,7 +106,8 @@ class TopologyBound:
         if size > _MOST_SIZE * _times(work) or not any(pod_class.involved for pod_class in pod_classes):
             return 0
         key = _key(found)
-        if key not in self._known and work.left:
+        if (key not in self._known or key in self._stale) and work.left:
+            self._stale.discard(key)
             begun = work.used
             most = MOST_CELLS * _times(work)
             topology_sites = topology_sites_of(self._instance, self._columns, free, found, most)

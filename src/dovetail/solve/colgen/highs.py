@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 from highspy import _core
 
-from dovetail.solve.budget import LITTLE, SolveBudget
+from dovetail.solve.budget import LITTLE, Late, SolveBudget
 from dovetail.solve.instance.arrays import Floats
 
 S = TypeVar("S", bound=_core._Highs)
@@ -78,17 +78,23 @@ def minimum(
         # It solves programs of its own: twice the time, where it is clear already what is too dear.
         mip_heuristic_run_root_reduced_cost=below == float("inf"),
     )
-    enough = work.after(share)
+    enough, late = work.after(share), False
 
     def ask(event: Any) -> None:
-        work.spend(check)
-        if work.used >= enough or not work.left:
+        nonlocal late
+        try:
+            work.spend(check)
+        except Late:  # not through the library
+            late = True
+        if late or work.used >= enough or not work.left:
             event.data_in.user_interrupt = True
 
     solver.cbMipInterrupt.subscribe(ask)
     solver.passModel(model)
     solver.run()
     work.spend(check)
+    if late:
+        raise Late
     if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return Answer(below, None)
     info = solver.getInfo()
