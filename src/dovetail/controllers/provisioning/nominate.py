@@ -107,7 +107,11 @@ def company(places: Iterable[tuple[Pod, Machine]]) -> dict[str, tuple[Machine, .
     """
     known = list(places)
     everything = tuple({machine.name: machine for _, machine in known}.values())
-    return {machine.name: everything for pod, machine in known if leans(pod)}
+    found: dict[str, tuple[Machine, ...]] = {}
+    for pod, machine in known:
+        if machine.name not in found and leans(pod):
+            found[machine.name] = everything
+    return found
 
 
 def destination(place: Machine | None) -> str:
