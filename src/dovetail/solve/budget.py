@@ -161,7 +161,6 @@ _LOOK = 1_000  # units of work between two looks
 # Units by whose end a solve has gone through all of its phases once, then again with more, and so on. With a
 # stage of 30,000 before them, plans of 30,000 units were 1 % cheaper, and those of 300,000 up to 20 % dearer.
 _STAGES = tuple(each * 10**power for power in range(5, 15) for each in (3, 10))
-_PLANS = 1  # times as many units as the first plan took are in a stage at least
 
 
 class Late(Exception):
@@ -217,10 +216,10 @@ class SolveBudget:
         solve with more work begins as one with less does. One that the budget's end falls into is given up
         there, and not begun where the end is near.
         """
-        least, first = _PLANS * self._free, True
+        first = True
         for end in _STAGES:
             begun = self.used - self._free
-            if end < max(least, begun + 1):
+            if end <= begun or end < self._free:  # less than the first plan took is too little
                 continue
             if not first and self._whole - begun < LITTLE * (end - begun):
                 break
