@@ -62,7 +62,7 @@ MORE_WORK = {
     "mixed-024": 1_000_000,
     "mixed-025": 10_000_000,
     "mixed-036": 1_000_000,
-    "mixed-037": 3_000_000,
+    "mixed-037": 1_000_000,
     "node-affinity-required-004": 3_000_000,
     "nodepool-limits-009": 3_000_000,
     "packing-mixed-006": 1_000_000,
@@ -70,6 +70,6 @@ MORE_WORK = {
     "pod-anti-affinity-preferred-007": 3_000_000,
     "spread-min-domains-004": 1_000_000,
     "spread-multi-003": 1_000_000,
-    "spread-zone-000": 30_000_000,
+    "spread-zone-000": 20_000_000,
     "spread-zone-001": 3_000_000,
 }

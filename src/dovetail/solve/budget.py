@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dovetail.base.clock import SECOND
-from dovetail.model.problem import Budget
+from dovetail.model.problem import WORK_PER_SECOND, Budget
 
 # Asked now and then: the share of the time that is over, 0 to 1, or just False or True. From 1 on, the solve
 # comes to its end. In production a deadline.
@@ -159,7 +159,10 @@ _LOOK = 1_000  # units of work between two looks
 
 
 # Units by whose end a solve has gone through all of its phases once, then again with more, and so on. With a
-# stage of 30,000 before them, plans of 30,000 units were 1 % cheaper, and those of 300,000 up to 20 % dearer.
+# stage of 30,000 before them, plans of 30,000 units were 1 % cheaper, and those of 300,000 up to 20 %
+# dearer. Where there is work for a second, the first stage is that long: with 300,000 units before it, part
+# of which is repeated, 91 of 100 small problems on a region's types came within 2 % of their bounds with it
+# instead of 94.
 _STAGES = tuple(each * 10**power for power in range(5, 15) for each in (3, 10))
 
 
@@ -213,13 +216,15 @@ class SolveBudget:
 
     def stages(self) -> Iterator[None]:
         """For each stage, which begins there. What a stage does depends on no more than those before it, so a
-        solve with more work begins as one with less does. One that the budget's end falls into is given up
-        there, and not begun where the end is near.
+        solve with more work begins as one with less does, if both have work for less than a second, or both
+        for more. One that the budget's end falls into is given up there, and not begun where the end is near.
         """
         first = True
         for end in _STAGES:
             begun = self.used - self._free
             if end <= begun or end < self._free:  # less than the first plan took is too little
+                continue
+            if end < WORK_PER_SECOND <= self._whole:
                 continue
             if not first and self._whole - begun < LITTLE * (end - begun):
                 break

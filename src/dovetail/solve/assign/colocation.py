@@ -21,7 +21,6 @@ from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, Pins
 from dovetail.solve.tolerances import SEVERAL
 
-_LOOSE = 1.25  # times the nodes that pods need if these fill up, which they do not
 _Ask = tuple[PodClass, int, Requirements]  # a pod class, a level of it, and its demands on labels there
 
 
@@ -146,7 +145,7 @@ class Hosts:
             (len(other.pods) * other.vector for other in near[1:]), len(near[0].pods) * near[0].vector
         )
         capacities = [table.capacity.max(axis=0, initial=1) for table in self._instance.tables]
-        hosts = int(np.ceil(_LOOSE * np.max(total / np.max(np.array(capacities), axis=0), initial=0.0)))
+        hosts = int(np.ceil(np.max(total / np.max(np.array(capacities), axis=0), initial=0.0)))
         pods = sum(len(other.pods) for other in near if index in other.matching)
         return max(1, pods // max(1, hosts))
 

@@ -400,9 +400,6 @@ def absorbed(dual_values: Floats, vectors: Amounts, copies: Amounts, free: Amoun
     return result
 
 
-_OFFERED = 2  # offerings per kind; where there are more, there are few patterns of each
-
-
 class WholeNumbers:
     """One search. `better` are the patterns of a plan for less, by columns of the scope or by its free
     capacities.
@@ -435,7 +432,7 @@ class WholeNumbers:
             lambda: self.by_rooms(pods=True),
             lambda: self._by_loads(dual_values, taken, known),
         ]
-        if len(self._scope.pods) * _OFFERED < len(self._pricing.price):
+        if len(self._scope.pods) < len(self._pricing.price):  # there are few patterns of each offering
             ways.reverse()
         bound = 0
         for way in ways:

@@ -24,7 +24,6 @@ from dovetail.solve.tolerances import LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PAS
 
 NEW = 200  # patterns that one round adds
 FEW_NEW = 20  # when a round adds fewer, patterns are looked for in another way
-_DIVE = 4  # times fewer of both in a dive
 ROUNDS = 40  # rounds in a row that may gain nothing
 
 
@@ -190,7 +189,7 @@ class Generator:
             for _ in range(rounds):
                 used = np.flatnonzero(now.nodes > LINEAR)
                 added = self._master.add(np.minimum(self._master.counts[used], rest))
-                added += self._exchanged(now, rest, NARROW // _DIVE, NEW // _DIVE)
+                added += self._exchanged(now, rest, NARROW, NEW)
                 if not added or not part.left:
                     break
                 now = self._solve()
