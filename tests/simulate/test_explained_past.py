@@ -148,3 +148,32 @@ def test_what_cannot_be_said(
         given[1] = str(tmp_path / "empty.log")
     assert run(["explain", *(word for word in words if word not in ("-f", "--empty")), *given]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+STRAY = ("Warning: something else", '{"message": "launched nodeclaim"}', '{"message": []}', '{"kind"')
+
+
+def test_a_log_as_it_is_collected(
+    evening: tuple[Path, Path, Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With stamps and the pod's name, words of other programs, and an end that is cut off."""
+    _, log, _ = evening
+    expected = explained(capsys, "realised", "--history", str(log))
+    collected = tmp_path / "controller.log"
+    stamped = (
+        f"[pod/dovetail-0/controller] 2026-03-02T10:00:00Z {line}"
+        for line in log.read_text().splitlines(True)
+    )
+    collected.write_text(STRAY[0] + "\n\n" + "".join(stamped) + "\n".join(STRAY[1:]))
+    assert run(["explain", "realised", "--history", str(collected), "-o", "json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == expected
+    assert "4 lines are left out of the log, as not understood: line 1 is the first" in shown.err
+
+
+@pytest.mark.parametrize("command", [("explain", "realised", "--history"), ("cost",), ("top", "--log")])
+def test_what_is_no_log(command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("\n" + "\n".join(STRAY[:1] * 2_000))
+    assert run([*command, str(path)]) == 2
+    assert f"{path}:2: is no JSON object" in capsys.readouterr().err

@@ -28,7 +28,7 @@ from dovetail.runtime.process.costapi import cost_routes
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.testing import pages
 from dovetail.testing.pages import served
-from dovetail.views.history import read_line
+from dovetail.views.history import LogLines
 from dovetail.views.live.present import Present
 from dovetail.views.live.routes import past_routes, snapshot_routes
 from dovetail.views.report.facts import OF_A_LOG, facts_report
@@ -277,7 +277,8 @@ def test_the_controllers_log_says_what_was_decided_and_observed() -> None:
     log.record("disruption.held", reason="Drifted", message="too many moves")
     log.record("efficiency", cost=200, lowerBound=150)
     lines = out.getvalue().encode().splitlines()
-    read = [found for number, line in enumerate(lines, 1) if (found := read_line(line, "log", number))]
+    reader = LogLines("log")
+    read = [found for line in lines if (found := reader.read(line))]
     report = facts_report("Shop", _facts(), Window(_START, _END), read, OF_A_LOG)
     assert [(row["what"], row["pods"]) for row in report["decisions"]] == [
         ("would launch", 2),

@@ -88,19 +88,12 @@ def _played(folder: Path) -> tuple[Facts, Callable[[], dict[str, Any]]]:
 def _logged(path: Path) -> tuple[Facts, Callable[[], dict[str, Any]] | None, list[Mapping[str, Any]]]:
     from dovetail.cloud.catalog.lookup import catalogue_capacity
     from dovetail.cost.facts import LogReader
-    from dovetail.views.history import read_line
+    from dovetail.views.history import read_log
 
     reader = LogReader(_price, catalogue_capacity)
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", source=str(path), remedy=_REMEDY) from None
-    records = []
-    for number, line in enumerate(lines, 1):
-        record = read_line(line, str(path), number)
-        if record is not None:
-            records.append(record)
-            reader.read(record)
+    records = read_log(path, note)
+    for record in records:
+        reader.read(record)
     if not reader.facts.instances:
         raise InputError("names no instance", source=str(path), remedy=_REMEDY)
     if reader.unpriced:

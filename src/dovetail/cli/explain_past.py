@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.cli.messages import note
 from dovetail.cli.question import Output, Question, show
 from dovetail.units.duration import parse_duration
 
@@ -31,7 +32,7 @@ def print_node(path: Path, name: str, timezone: str, question: Question | None, 
     from dovetail.views import history as past
     from dovetail.views.waited import moved_from, pods_of, saving_of
 
-    zone, records = _zone(timezone), past.read_log(path)
+    zone, records = _zone(timezone), past.read_log(path, note)
     moments = past.history(records, name)
     if not moments:
         known = past.names(records)
@@ -140,7 +141,7 @@ def wait(
 
     key = name if "/" in name else f"default/{name}"
     aim, zone = _aim(within), _zone(timezone)
-    records = read_log(history)
+    records = read_log(history, note)
     snapshot = _pods(question)
     known = pods_of(records, snapshot)
     found = [one for one in known if one.pod == key]
@@ -225,7 +226,7 @@ def realised(*, history: Path, timezone: str = "UTC", output: Output = "table") 
     from dovetail.views.realised import realised as sum_up
 
     zone = _zone(timezone)
-    found = sum_up(read_log(history))
+    found = sum_up(read_log(history, note))
     if found is None:
         raise InputError(
             "the log has no plans",

@@ -76,7 +76,7 @@ class Search:
     """`deadline` in nanoseconds, as work and as a clock at once; None: until proven within 1 %, or 10 s.
 
     `work`: so many units instead, and no clock: the same plan on every machine. `tracing` is asked for
-    someone to show each solve to. `until`: of a `shared` search, the time of the monotonic clock at its end.
+    a trace of each solve. `until`: of a `shared` search, the time of the monotonic clock at its end.
     """
 
     deadline: int | None = None

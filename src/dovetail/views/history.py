@@ -30,6 +30,7 @@ DECIDED = (
     *("pod.unplaced", "plan.failed", "termination.guarded", "deletion.guarded"),
     *("observed.launch", "observed.disruption", "observed.unplaced"),  # of a controller that only looks on
 )
+_NO_LOG = 1_000  # lines without any object: so many may other programs have written before the first
 _REMEDY = "give a log of the controller, or what `dovetail simulate --events FILE` wrote"
 
 
@@ -42,27 +43,69 @@ class Moment:
     record: Record
 
 
-def read_log(path: Path) -> list[Record]:
-    """The records of a log, one JSON object a line; others' lines are skipped. Raises InputError."""
+def read_log(path: Path, note: Callable[[str], None] = lambda _: None) -> list[Record]:
+    """The records of a log. `note` is called with what else it holds, if that is more than stamps. Raises
+    InputError.
+    """
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise InputError(f"cannot read the log: {error.strerror}", source=str(path), remedy=_REMEDY) from None
-    found = (read_line(line, str(path), number) for number, line in enumerate(lines, 1))
-    return [record for record in found if record is not None]
+    reader = LogLines(str(path))
+    found = [record for line in lines if (record := reader.read(line)) is not None]
+    reader.close()
+    if reader.skipped:
+        lines_are = "1 line is" if reader.skipped == 1 else f"{reader.skipped:,} lines are"
+        note(
+            f"{lines_are} left out of the log, as not understood: line {reader.first_skipped:,} is the first"
+        )
+    return found
 
 
-def read_line(line: bytes, source: str, number: int) -> Record | None:
-    """The record of one line of a log; None for a line of others. Raises InputError that names the line."""
-    try:
-        record = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        raise InputError("is no JSON object", source=source, line=number, remedy=_REMEDY) from None
-    if isinstance(record.get("kind"), str) and isinstance(record.get("t"), int):
-        return record
-    if record.get("message") in _KINDS:
-        return _of_claim(record)
-    return _in_words(record) if record.get("message") in _WORDS else None
+class LogLines:
+    """Finds records in the lines of a log: one JSON object a line, perhaps behind a stamp or a pod's name as
+    `kubectl logs --timestamps --prefix` writes them. Other lines are skipped: other programs write into the
+    same stream, and the last line may be cut off. A log without any object is none.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._lines = self._objects = 0
+        self.skipped = 0  # lines that hold something else
+        self.first_skipped = 0  # the number of the first of them
+
+    def read(self, line: bytes) -> Record | None:
+        """The record of the next line; None for a line of something else. Raises InputError where so many
+        lines have been none that this is no log.
+        """
+        self._lines += 1
+        try:
+            record = msgspec.json.decode(line[max(0, line.find(b"{")) :], type=dict[str, Any])
+            self._objects += "message" in record or "kind" in record
+            return _record_of(record)
+        except (msgspec.MsgspecError, RecursionError, LookupError, ValueError, TypeError, AttributeError):
+            if line.strip():
+                self.skipped += 1
+                self.first_skipped = self.first_skipped or self._lines
+            if self.skipped == _NO_LOG:
+                self.close()
+            return None
+
+    def close(self) -> None:
+        """Raises InputError where no line so far was an object, but some were something else."""
+        if self.skipped and not self._objects:
+            raise InputError(
+                "is no JSON object", source=self._source, line=self.first_skipped, remedy=_REMEDY
+            )
+
+
+def _record_of(line: Record) -> Record | None:
+    """None for a line of others. Raises what a line raises that lacks what its message always has."""
+    if isinstance(line.get("kind"), str) and isinstance(line.get("t"), int):
+        return line
+    if line.get("message") in _KINDS:
+        return _of_claim(line)
+    return _in_words(line) if line.get("message") in _WORDS else None
 
 
 def _instant(line: Record) -> int:

@@ -23,7 +23,7 @@ from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory.store import Change
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.views.history import read_line
+from dovetail.views.history import LogLines
 from dovetail.views.top.board import Board
 from dovetail.views.top.records import Record, Replay, follow
 
@@ -125,11 +125,10 @@ class LogFeed:
 
     def __init__(self, path: Path, until: int | None = None) -> None:
         self.title = str(path)
-        self._path = path
         self._until = until
         self._news: deque[Record] = deque()
         self._replay: Replay | None = None
-        self._number = 0
+        self._lines = LogLines(str(path))
         self._fault = ""
         self._stack = ExitStack()
         try:
@@ -153,6 +152,7 @@ class LogFeed:
             while found := list(self._read(_PIECE)):
                 self._news.extend(found)
                 self.fill(board)
+            self._lines.close()
 
     def _read(self, most: int) -> Iterator[Record]:
         for _ in range(most):
@@ -161,8 +161,7 @@ class LogFeed:
             if not line.endswith(b"\n"):  # its end is not written yet
                 self._file.seek(start)
                 return
-            self._number += 1
-            record = read_line(line, str(self._path), self._number)
+            record = self._lines.read(line)
             if record is not None and (self._until is None or record["t"] <= self._until):
                 yield record
 
