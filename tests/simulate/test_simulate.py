@@ -105,7 +105,7 @@ def test_a_pool_without_its_class(folder: Path) -> None:
         "    spec:\n      requirements: []\n"
         "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: nowhere}\n"
     )
-    with pytest.raises(InputError, match="'nowhere', which is not among the manifests"):
+    with pytest.raises(InputError, match="EC2NodeClass nowhere, which is not among the manifests"):
         simulate(load(folder))
 
 

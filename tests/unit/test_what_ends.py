@@ -114,7 +114,7 @@ def test_a_claim_that_goes_while_its_instance_is_marked_is_not_noted() -> None:
                 context.state.apply("DELETED", claim)
             return {}
 
-        context = tools(clock, provider=SimpleNamespace(mark=mark))
+        context = tools(clock, provider=SimpleNamespace(machines=SimpleNamespace(mark=mark)))
         tagging = NodeClaimTagging(context)
         context.state.apply("ADDED", CLAIM)
         await tagging.reconcile("claim")

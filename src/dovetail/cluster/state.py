@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeVar, cast
 
 from dovetail.api import core, workloads
@@ -263,7 +262,14 @@ class State:
 
     def places(self, pods: Iterable[Pod]) -> list[tuple[Pod, Machine]]:
         """Those of the pods that have a place which holds, with it: `promised`, of many at once."""
-        staying, now = lru_cache(maxsize=None)(self._staying), self._clock.now()
+        known: dict[str, Machine | None] = {}
+
+        def staying(name: str) -> Machine | None:
+            if name not in known:
+                known[name] = self._staying(name)
+            return known[name]
+
+        now = self._clock.now()
         found = ((pod, self._promises.place(pod, staying, now)) for pod in pods)
         return [(pod, place) for pod, place in found if place is not None]
 
