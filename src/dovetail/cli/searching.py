@@ -25,6 +25,9 @@ from dovetail.verify import verify
 
 GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless its length was given
 _STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
+# Of their sum, what all questions about a cluster have for their answers; the rest is for checking and writing
+# them. With all of it the answer about 20,000 objects was there after 9.9 s, with so much after 9.5 s.
+_SHARED = 0.9
 _MANY = 5_000  # pods: the first search would not even come to a first plan
 _WHAT_IFS = 10  # a series of what-ifs has so many times the seconds or the work that a single one has
 _FURTHER = 3  # times as long is what is proposed to who wants more
@@ -108,7 +111,9 @@ class Search:
         """
         if self.deadline is not None or self.work is not None:
             return self
-        return replace(self, until=time.monotonic_ns() + sum(_STEPS) - time.process_time_ns())
+        return replace(
+            self, until=time.monotonic_ns() + round(_SHARED * sum(_STEPS)) - time.process_time_ns()
+        )
 
     def part(self, share: float) -> Search:
         """For one of the questions: that share of the time that is left to them."""
