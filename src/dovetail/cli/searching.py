@@ -25,8 +25,8 @@ from dovetail.verify import verify
 
 GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless its length was given
 _STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
-# Of their sum, what all questions about a cluster have for their answers; the rest is for checking and writing
-# them. With all of it the answer about 20,000 objects was there after 9.9 s, with so much after 9.5 s.
+# Of their sum, what all questions about a cluster have for their answers; the rest is for checking and
+# writing them. The answer about 20,000 objects was there after 9.9 s with all of it, after 9.5 s with this.
 _SHARED = 0.9
 _MANY = 5_000  # pods: the first search would not even come to a first plan
 _WHAT_IFS = 10  # a series of what-ifs has so many times the seconds or the work that a single one has
