@@ -60,6 +60,7 @@ def test_what_greed_packed_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
     check_saves(monkeypatch, "packing-mixed-006", 0.986, WORK)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("by_greed")
 def test_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = scenario("packing-mixed-006")
