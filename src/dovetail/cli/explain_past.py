@@ -11,8 +11,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cli.messages import note
-from dovetail.cli.question import Output, Question, show
-from dovetail.units.duration import parse_duration
+from dovetail.cli.question import Output, Question, length_of, show
 
 if TYPE_CHECKING:
     from dovetail.api.core import Pod
@@ -140,7 +139,7 @@ def wait(
     from dovetail.views.waited import pods_of, shorter
 
     key = name if "/" in name else f"default/{name}"
-    aim, zone = _aim(within), _zone(timezone)
+    aim, zone = length_of("--within", within, "40s") if within is not None else None, _zone(timezone)
     records = read_log(history, note)
     snapshot = _pods(question)
     known = pods_of(records, snapshot)
@@ -297,18 +296,6 @@ def _zone(timezone: str) -> ZoneInfo:
     except (ValueError, ZoneInfoNotFoundError):
         remedy = "give an IANA name, such as Asia/Seoul"
         raise InputError(f"{timezone!r} is no time zone", source="--timezone", remedy=remedy) from None
-
-
-def _aim(within: str | None) -> int | None:
-    if within is None:
-        return None
-    try:
-        found = parse_duration(within)
-    except ValueError as error:
-        raise InputError(str(error), source="--within") from None
-    if found <= 0:
-        raise InputError("must be longer than 0s", source="--within", remedy="such as --within 40s")
-    return found
 
 
 def _pods(question: Question | None) -> tuple[Pod, ...]:

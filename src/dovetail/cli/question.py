@@ -160,13 +160,7 @@ class Question:
             return Search(work=_at_least("--work", self.work, 1))
         if self.deadline is None:
             return Search()
-        try:
-            nanoseconds = parse_duration(self.deadline)
-        except ValueError as error:
-            raise InputError(str(error), source="--deadline") from None
-        if nanoseconds <= 0:
-            raise InputError("must be longer than 0s", source="--deadline", remedy="such as --deadline 2s")
-        return Search(deadline=nanoseconds)
+        return Search(deadline=length_of("--deadline", self.deadline, "2s"))
 
     def _surcharge(self) -> int:
         from dovetail.model.offering import parse_dollars
@@ -238,6 +232,17 @@ def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Re
     for line in reading.notes:
         messages.note(line)
     return reading
+
+
+def length_of(flag: str, text: str, example: str) -> int:
+    """Nanoseconds, more than none. Raises InputError."""
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise InputError(str(error), source=flag) from None
+    if found <= 0:
+        raise InputError("must be longer than 0s", source=flag, remedy=f"such as {flag} {example}")
+    return found
 
 
 def _at_least(flag: str, value: int, least: int) -> int:

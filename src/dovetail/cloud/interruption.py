@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import MINUTE, SECOND
 
 # As an SQS queue is asked by those who wait at it.
 BATCH = 10
@@ -25,6 +25,16 @@ class InterruptionKind(StrEnum):
     TERMINATED = "instance_terminated"
     RESERVATION = "capacity_reservation_interrupted"
     NOTHING = "no_op"  # a message that is about something else
+
+
+NOTICE = 2 * MINUTE  # between the warning and the end of spot and reserved capacity
+# Nanoseconds until the instance is gone, of the kinds that take it away.
+ENDS_AFTER = {
+    InterruptionKind.SPOT: NOTICE,
+    InterruptionKind.RESERVATION: NOTICE,
+    InterruptionKind.STOPPED: 0,
+    InterruptionKind.TERMINATED: 0,
+}
 
 
 @dataclass(frozen=True, slots=True)

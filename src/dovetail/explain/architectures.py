@@ -1,16 +1,34 @@
-"""Types of another architecture than the images of the pods are known to run on."""
+"""On which architectures images are known to run (those of nodes where they do), and types of others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from dovetail.api.core import Pod
 from dovetail.model import labels
-from dovetail.model.images import images, seen_on
-from dovetail.model.problem import Problem
+from dovetail.model.problem import ExistingNode, Problem
 
 _SHOWN = 3
 
+Seen = Mapping[str, Counter[str]]  # image -> architecture -> nodes
 Proposal = tuple[Sequence[str], Iterable[str]]  # keys of pods, and types that are proposed for them
+
+
+def images(pod: Pod) -> set[str]:
+    """The names of a pod's images."""
+    spec = pod.spec
+    return {one.image for one in (*spec.init_containers, *spec.containers) if one.image}
+
+
+def seen_on(nodes: Iterable[ExistingNode]) -> Seen:
+    """Where images run; "" for a node that says no architecture."""
+    seen: dict[str, Counter[str]] = {}
+    for node in nodes:
+        arch = node.labels.get(labels.ARCH, "")
+        for image in {image for pod in node.pods for image in images(pod)}:
+            seen.setdefault(image, Counter())[arch] += 1
+    return seen
 
 
 def other_architectures(problem: Problem, proposals: Iterable[Proposal]) -> Iterator[str]:

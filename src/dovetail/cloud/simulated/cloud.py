@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound, InsufficientCapacity
 from dovetail.base.eventlog import EventLog
 from dovetail.base.memo import by_identity
@@ -25,7 +25,7 @@ from dovetail.cloud.catalog.labels import TENANCY, tenancy
 from dovetail.cloud.choice import Candidate, Pool, Request, by_price_and_depth, choose
 from dovetail.cloud.inert import EndlessSupply, NoSelectors, PlainMachines
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
-from dovetail.cloud.interruption import Impairment, InterruptionKind, instance_id
+from dovetail.cloud.interruption import ENDS_AFTER, Impairment, InterruptionKind, instance_id
 from dovetail.cloud.provider import (
     EKS_POLICIES,
     Instance,
@@ -188,18 +188,15 @@ def _by_price_and_depth(
         yield choice
 
 
-NOTICE = 2 * MINUTE  # between the warning and the end of spot and reserved capacity
-_ENDS_LATER = (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
-_ENDS_NOW = (InterruptionKind.STOPPED, InterruptionKind.TERMINATED)
-
-
 class Interrupter:
     """Interrupts instances: warns, and ends those that the cloud really takes.
 
-    `lose` gets the provider id of an instance that is gone from now on.
+    `lose` gets the provider id of an instance that is gone from now on. Without a queue nothing is announced.
     """
 
-    def __init__(self, clock: Clock, log: EventLog, queue: MemoryQueue, lose: Callable[[str], None]) -> None:
+    def __init__(
+        self, clock: Clock, log: EventLog, queue: MemoryQueue | None, lose: Callable[[str], None]
+    ) -> None:
         self._clock = clock
         self._log = log
         self._queue = queue
@@ -210,18 +207,20 @@ class Interrupter:
         """It happens now."""
         now = self._clock.now()
         self._log.record("instance.interrupted", instance=provider_id, kind=str(kind))
-        self._queue.send(eventbridge.write(kind, instance_id(provider_id), now))
-        if kind in _ENDS_NOW:
-            self._lose(provider_id)
-        elif kind in _ENDS_LATER:
+        if self._queue is not None:
+            self._queue.send(eventbridge.write(kind, instance_id(provider_id), now))
+        after = ENDS_AFTER.get(kind)
+        if after:
             task = asyncio.get_running_loop().create_task(
-                self._end(provider_id), name=f"cloud: take {provider_id} away"
+                self._end(provider_id, after), name=f"cloud: take {provider_id} away"
             )
             self._ends.add(task)
             task.add_done_callback(self._ends.discard)
+        elif after is not None:
+            self._lose(provider_id)
 
-    async def _end(self, provider_id: str) -> None:
-        await self._clock.sleep(NOTICE)
+    async def _end(self, provider_id: str, after: int) -> None:
+        await self._clock.sleep(after)
         self._lose(provider_id)
 
 

@@ -16,8 +16,8 @@ from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud.inmemory import Limit
-from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
+from dovetail.cloud.simulated.cloud import Interrupter
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.resources import quantities
 from dovetail.simulate.environment.nodegroup import Member, Place, member
@@ -27,9 +27,6 @@ from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.schema import NodeGroup
 
 _RETRY = MINUTE  # how soon a group asks again for what no zone had
-_NOTICE = 2 * MINUTE  # between the warning and the end of a spot instance; groups do nothing in it
-_ENDS_NOW = (InterruptionKind.STOPPED, InterruptionKind.TERMINATED)
-_ENDS_LATER = (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
 _CHECKED = ("instance_status", "system_status")  # a group replaces an instance that fails these checks
 
 
@@ -229,9 +226,9 @@ class GroupInstances:
 
     def __init__(self, groups: Sequence[AutoScalingGroup], clock: Clock, log: EventLog) -> None:
         self._groups = groups
-        self._clock = clock
         self._log = log
-        self._ends: set[asyncio.Task[None]] = set()
+        # Groups learn of the end of an instance, and of nothing that only announces it: there is no queue.
+        self.interrupt = Interrupter(clock, log, None, self._lose).interrupt
 
     async def list(self) -> Sequence[Instance]:
         """Those that run, by group and age."""
@@ -249,28 +246,12 @@ class GroupInstances:
             for item in group.members.values()
         ]
 
-    def interrupt(self, provider_id: str, kind: InterruptionKind) -> None:
-        """Groups learn of the end of an instance, and of nothing that only announces it."""
-        self._log.record("instance.interrupted", instance=provider_id, kind=str(kind))
-        if kind in _ENDS_NOW:
-            self._lose(provider_id)
-        elif kind in _ENDS_LATER:
-            task = asyncio.get_running_loop().create_task(
-                self._take(provider_id), name=f"groups: take {provider_id} away"
-            )
-            self._ends.add(task)
-            task.add_done_callback(self._ends.discard)
-
     def impair(self, provider_id: str, category: str) -> None:
         """An instance whose status check fails is replaced; announced events are not looked at."""
         group, node = self._member(provider_id)
         if group is not None and category in _CHECKED:
             self._log.record("group.replaces", group=group.spec.name, node=node, check=category)
             group.replace(node)
-
-    async def _take(self, provider_id: str) -> None:
-        await self._clock.sleep(_NOTICE)
-        self._lose(provider_id)
 
     def _lose(self, provider_id: str) -> None:
         group, node = self._member(provider_id)

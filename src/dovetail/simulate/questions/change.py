@@ -37,8 +37,8 @@ from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.command import DRIFTED
 from dovetail.disrupt.drift import pool_drift
 from dovetail.disrupt.pods import Budgets, reschedulable
+from dovetail.explain.architectures import images, seen_on
 from dovetail.model import labels
-from dovetail.model.images import images, seen_on
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements, pod_requirements

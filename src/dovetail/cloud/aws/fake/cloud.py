@@ -23,12 +23,9 @@ from dovetail.cloud.aws.fake.services import (
     MemorySts,
     MemoryZonalShift,
 )
-from dovetail.cloud.interruption import InterruptionKind
+from dovetail.cloud.interruption import ENDS_AFTER, InterruptionKind
 
-NOTICE = 2 * MINUTE  # between the warning and the end of spot and reserved capacity
 _WATCHED = MINUTE  # how often pools that became too shallow are looked for
-_ENDS_LATER = (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
-_ENDS_NOW = (InterruptionKind.STOPPED, InterruptionKind.TERMINATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +68,10 @@ class MemoryAws:
         if machine is None:
             return
         self.send(eventbridge.write(kind, identifier, self._clock.now()))
-        if kind in _ENDS_LATER:
-            await self._clock.sleep(NOTICE)
-        if kind in _ENDS_LATER or kind in _ENDS_NOW:
+        after = ENDS_AFTER.get(kind)
+        if after:
+            await self._clock.sleep(after)
+        if after is not None:
             self.machines.lose(machine)
 
     def impair(self, identifier: str, category: str) -> None:
