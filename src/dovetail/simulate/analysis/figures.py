@@ -38,12 +38,16 @@ class PodFigures(Figures, frozen=True, kw_only=True):
 
 
 class NodeFigures(Figures, frozen=True, kw_only=True):
-    """`expired` ended by their age; at that rate as many are launched each day, `expired_daily`."""
+    """`expired` ended by their age; at that rate as many are launched each day, `expired_daily`.
+
+    `initial` are those of NodePools that were there at the start: they may end like others.
+    """
 
     launched: int
     terminated: int
     peak: int
     base: int
+    initial: int
     launch_failures: int
     expired: int
     expired_daily: float

@@ -147,12 +147,13 @@ def _pods(records: Iterable[Record], found: Sequence[Wait]) -> PodFigures:
 
 
 def _nodes(records: Iterable[Record], span: int) -> NodeFigures:
-    launched = terminated = base = failures = present = peak = expired = 0
+    launched = terminated = base = initial = failures = present = peak = expired = 0
     of_claims: set[str] = set()
     for record in records:
         match record["kind"]:
             case "instance.started" if record.get("claim"):
-                launched += 1
+                launched += "since" not in record
+                initial += "since" in record
                 of_claims.add(record["instance"])
             case "instance.started":
                 base += 1
@@ -172,6 +173,7 @@ def _nodes(records: Iterable[Record], span: int) -> NodeFigures:
         terminated=terminated,
         peak=peak,
         base=base,
+        initial=initial,
         launch_failures=failures,
         expired=expired,
         expired_daily=round(expired * 24 * HOUR / span, 1) if span else 0.0,

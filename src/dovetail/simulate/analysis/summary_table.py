@@ -60,10 +60,11 @@ def _figures(summary: Summary) -> Table:
     table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
     table.add_row("Pending", _quantiles(pods.pending_seconds))
     failures = f"; failed launches: {nodes.launch_failures}" if nodes.launch_failures else ""
+    begun = f", {nodes.initial} of NodePools at the start" if nodes.initial else ""
     table.add_row(
         "Nodes",
         f"{nodes.launched} launched, {nodes.terminated} terminated, at most {nodes.peak} at once "
-        f"({nodes.base} of them always there){failures}",
+        f"({nodes.base} of them always there{begun}){failures}",
     )
     if nodes.expired:
         daily = f"{nodes.expired_daily:,.0f} launches a day, each of which pulls its images anew"
