@@ -96,7 +96,6 @@ def test_what_takes_no_part_is_named(tmp_path: Path, capsys: CaptureFixture[str]
         (["DUMP", "--policy", "karpenter"], "--policy: means nothing for a dump"),
         (["DUMP", "examples/burst"], "the dump of a cluster is compared with itself"),
         (["examples/burst", "--region", "us-east-1"], "--region: means nothing for a scenario"),
-        (["examples/burst", "--savings-plan", "18"], "--savings-plan: means nothing for a scenario"),
         (["DUMP", "--savings-plan", "much"], "--savings-plan"),
         (["EMPTY"], "no NodePool"),
     ],

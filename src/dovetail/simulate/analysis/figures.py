@@ -54,9 +54,15 @@ class NodeFigures(Figures, frozen=True, kw_only=True):
 
 
 class CostFigures(Figures, frozen=True, kw_only=True):
-    """Dollars. `volumes` is a part of `total`, `estimated` the part that rests on estimated prices."""
+    """Dollars. `volumes` is a part of `total`, `estimated` the part that rests on estimated prices.
+
+    `paid` is what is paid under the scenario's commitments, `unused` the part of it that nothing uses;
+    without any `paid` is `total`.
+    """
 
     total: float
+    paid: float
+    unused: float
     peak_hourly: float
     base: float
     on_demand: float

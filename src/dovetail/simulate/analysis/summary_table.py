@@ -74,6 +74,9 @@ def _figures(summary: Summary) -> Table:
         f"${cost.total:,.2f}: base ${cost.base:,.2f}, on-demand ${cost.on_demand:,.2f}, "
         f"spot ${cost.spot:,.2f}; at most ${cost.peak_hourly:,.3f}/h",
     )
+    if cost.paid != cost.total:
+        vain = f", ${cost.unused:,.2f} of it in vain" if cost.unused else ""
+        table.add_row("", f"${cost.paid:,.2f} are paid under the commitments{vain}")
     notes = [f"${cost.volumes:,.2f} of it for volumes"] if cost.volumes else []
     notes += [f"${cost.estimated:,.2f} of it rests on estimated prices"] if cost.estimated else []
     if notes:

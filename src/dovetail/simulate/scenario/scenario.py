@@ -17,12 +17,14 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.provenance import provenance
+from dovetail.cost.commitments import Terms
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.reading import Manifest, Reading, read
 from dovetail.reading.replicas import refuse_endless, refuse_too_many
 from dovetail.simulate.clusterautoscaler.scaleup import CORE_PRICE, GIB_PRICE, GPU_PRICE
 from dovetail.simulate.scenario.changed import Change as FieldChange
 from dovetail.simulate.scenario.changed import with_objects
+from dovetail.simulate.scenario.commitments import terms_of
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.history import Step, read_history
 from dovetail.simulate.scenario.initial_nodes import Located, read_nodes
@@ -75,6 +77,7 @@ class Scenario:
     changes: tuple[Change, ...] = ()
     history: tuple[Step, ...] = ()
     nodes: tuple[Located, ...] = ()  # of NodePools, that are there at the start
+    terms: Terms | None = None  # commitments, under which it is paid
     assumptions: tuple[Assumption, ...] = field(default=())
     notes: tuple[str, ...] = ()  # on what was read, for whoever wrote it
 
@@ -126,6 +129,7 @@ def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange
         changes=tuple(change for change, _ in later),
         history=_history(document, file, folder),
         nodes=_nodes(document, file, folder),
+        terms=terms_of(document, file.commitments, "commitments"),
         notes=(*beside.notes, *(note for _, notes in later for note in notes)),
     )
     return replace(scenario, assumptions=_assumptions(scenario, document))

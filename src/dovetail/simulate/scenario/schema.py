@@ -12,6 +12,7 @@ import msgspec
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.model.problem import WORK_PER_SECOND
+from dovetail.simulate.scenario.commitments import Commitments
 from dovetail.simulate.scenario.history import History
 from dovetail.simulate.scenario.initial_nodes import Nodes
 from dovetail.simulate.scenario.latency import Latencies, Latency
@@ -200,6 +201,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     interruptions: tuple[Interruption, ...] = ()
     changes: tuple[ManifestChange, ...] = ()
     startup_taints: tuple[StartupTaint, ...] = ()
+    commitments: Commitments = Commitments()  # what is paid is under them; nothing is bought otherwise
     settings: Settings = Settings()
     trace: Trace | None = None
     history: History | None = None  # what happened to workloads, played again
