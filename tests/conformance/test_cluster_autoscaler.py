@@ -90,9 +90,8 @@ _UNIT = scaleup.CORE_PRICE / 20  # so that a pod of one core costs 20, as in the
 
 def priced(name: str, cores: int, nodes: int, price: int, asked: list[str], cluster: int) -> scaleup.Option:
     """An option whose node costs so much in the units of the original's test."""
-    node = decode({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, Node)
-    status = msgspec.structs.replace(node.status, capacity={"cpu": str(cores), "memory": "1Gi"})
-    node = msgspec.structs.replace(node, status=status)
+    written = {"metadata": {"name": name}, "status": {"capacity": {"cpu": str(cores), "memory": "1Gi"}}}
+    node = decode({"apiVersion": "v1", "kind": "Node", **written}, Node)
     container = {"name": "c", "image": "app"}
     helped = pods(
         [

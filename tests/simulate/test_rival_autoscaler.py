@@ -192,7 +192,7 @@ def told(result: Result, reason: str) -> list[str]:
     [
         ("[least-waste]", "dear", "dear"),
         ("[price]", "spot", "spot"),
-        ("[priority, price]", "large", "small"),  # one pod: the smaller of the two that have the priority
+        ("[priority, price]", "small", "small"),  # of the two that have the priority
     ],
 )
 def test_prices_decide_where_they_are_asked_for(

@@ -93,11 +93,9 @@ class Cluster:
 
     async def prepare(self) -> None:
         """Everything that is there before the first moment; raises InputError for what cannot be."""
-        now, later = self._scenario.manifests, ()
-        if self._initial is not None:
-            later = tuple(one for one in now if isinstance(one.object, Pod))
-            now = tuple(one for one in now if not isinstance(one.object, Pod))
-        apply(self.server, now)
+        given = self._scenario.manifests
+        later = [one for one in given if isinstance(one.object, Pod)] if self._initial is not None else []
+        apply(self.server, [one for one in given if not isinstance(one.object, Pod)] if later else given)
         await self.cloud.start()
         place = place_of(self._scenario, self.cloud.provider, self._names)
         members = groups(self._scenario, place)

@@ -74,9 +74,9 @@ def initial_nodes(
 
     `made` are the workloads that the scenario has, Kind/namespace/name.
     """
-    now = _instant(manifests)
+    now = taken_at(manifests)
     claims = {
-        claim.status.node_name: claim for item in manifests if isinstance(claim := item.object, NodeClaim)
+        item.object.status.node_name: item.object for item in manifests if isinstance(item.object, NodeClaim)
     }
     pods = _pods(manifests, made)
     found: list[InitialNode] = []
@@ -132,7 +132,7 @@ def _unfit(node: Node, claim: NodeClaim | None) -> str:
     return "not ready" if ready is not None and ready.status != "True" else ""
 
 
-def _instant(manifests: Sequence[Manifest]) -> int:
+def taken_at(manifests: Sequence[Manifest]) -> int:
     """When the snapshot was taken: the latest time that it names; 0 where it names none."""
     latest = ""
     for item in manifests:
@@ -165,8 +165,8 @@ def _makers(document: Document, by_uid: Mapping[str, Document]) -> Iterator[str]
     while seen is not None:
         meta = seen["metadata"]
         yield f"{seen['kind']}/{meta.get('namespace', 'default')}/{meta['name']}"
-        owners = (one for one in meta.get("ownerReferences", ()) if one.get("controller"))
-        seen = by_uid.get(next(owners, {}).get("uid", ""))
+        owners = [one for one in meta.get("ownerReferences", ()) if one.get("controller")]
+        seen = by_uid.get(owners[0].get("uid", "")) if owners else None
 
 
 def node_groups(manifests: Sequence[Manifest], region: str) -> tuple[list[Document], dict[str, str]]:
