@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -13,16 +14,19 @@ T = TypeVar("T", bound=Object)
 
 
 class Store(Generic[T]):
-    """The objects of one kind by key. `items` is in order of key, sorted only after keys changed."""
+    """The objects of one kind by key. `items` is in order of key."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, T] = {}
+        self._keys: list[str] = []  # Invariant: the keys of `by_key`, sorted.
         self._items: tuple[T, ...] | None = ()
 
     def put(self, obj: T) -> T | None:
         """Keep the object; answers the one it replaces."""
         key = obj.key
         old = self.by_key.get(key)
+        if old is None:
+            insort(self._keys, key)
         self.by_key[key] = obj
         self._items = None
         return old
@@ -31,13 +35,14 @@ class Store(Generic[T]):
         """Forget the object; answers it."""
         old = self.by_key.pop(key, None)
         if old is not None:
+            del self._keys[bisect_left(self._keys, key)]
             self._items = None
         return old
 
     def items(self) -> tuple[T, ...]:
         """All of them, in order of key."""
         if self._items is None:
-            self._items = tuple(self.by_key[key] for key in sorted(self.by_key))
+            self._items = tuple(map(self.by_key.__getitem__, self._keys))
         return self._items
 
 
@@ -46,6 +51,7 @@ class PodIndex:
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, Pod]] = {}
+        self._keys: dict[str, list[str]] = {}  # Invariant: those of each node, sorted.
         self._sorted: dict[str, tuple[Pod, ...]] = {}  # what `on` answers, until something changes there
 
     def move(self, old: Pod | None, new: Pod | None) -> None:
@@ -54,19 +60,27 @@ class PodIndex:
             if pod is not None:
                 self._sorted.pop(pod.spec.node_name, None)
         if old is not None and (new is None or new.spec.node_name != old.spec.node_name):
-            group = self._by_node.get(old.spec.node_name, {})
-            group.pop(old.key, None)
-            if not group:
-                self._by_node.pop(old.spec.node_name, None)
+            self._leave(old.spec.node_name, old.key)
         if new is not None:
-            self._by_node.setdefault(new.spec.node_name, {})[new.key] = new
+            group = self._by_node.setdefault(new.spec.node_name, {})
+            if new.key not in group:
+                insort(self._keys.setdefault(new.spec.node_name, []), new.key)
+            group[new.key] = new
+
+    def _leave(self, node: str, key: str) -> None:
+        group, keys = self._by_node.get(node, {}), self._keys.get(node, [])
+        if group.pop(key, None) is not None:
+            del keys[bisect_left(keys, key)]
+        if not group:
+            self._by_node.pop(node, None)
+            self._keys.pop(node, None)
 
     def on(self, node: str) -> tuple[Pod, ...]:
         """The pods of a node in order of key, ended ones included."""
         sorted_pods = self._sorted.get(node)
         if sorted_pods is None:
             group = self._by_node.get(node, {})
-            sorted_pods = tuple(group[key] for key in sorted(group))
+            sorted_pods = tuple(map(group.__getitem__, self._keys.get(node, ())))
             if group:
                 self._sorted[node] = sorted_pods
         return sorted_pods
@@ -79,6 +93,7 @@ class PodIndex:
         """Every pod is under its node, once, in its newest form."""
         indexed = {key: (node, pod) for node, group in self._by_node.items() for key, pod in group.items()}
         assert sum(len(group) for group in self._by_node.values()) == len(pods), "a pod is indexed twice"
+        assert self._keys == {node: sorted(group) for node, group in self._by_node.items()}, "keys are stale"
         for node, sorted_pods in self._sorted.items():
             assert sorted_pods == tuple(pod for _, pod in sorted(self._by_node[node].items())), (
                 f"{node} is stale"

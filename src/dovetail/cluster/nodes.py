@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from dovetail.api.core import Node, Pod, Taint
@@ -136,6 +136,31 @@ def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mappin
         in_flight=machine.node is None,
         volume_limits=volume_limits,
     )
+
+
+class KnownNodes:
+    """What `existing_node` answered last of each machine: the same again while nothing of it changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Machine, tuple[Pod, ...], Mapping[str, int], ExistingNode]] = {}
+
+    def of(self, machine: Machine, pods: tuple[Pod, ...], volume_limits: Mapping[str, int]) -> ExistingNode:
+        """See `existing_node`."""
+        known = self._known.get(machine.name)
+        if known is not None:
+            was, there, limits, made = known
+            same = was.node is machine.node and was.claim is machine.claim
+            if same and there == pods and limits == volume_limits:
+                return made
+        found = existing_node(machine, pods, volume_limits)
+        if known is not None and known[3] == found:
+            found = known[3]
+        self._known[machine.name] = machine, pods, volume_limits, found
+        return found
+
+    def keep_only(self, stays: Callable[[str], bool]) -> None:
+        """Forget the machines that are gone, by their names."""
+        self._known = {name: known for name, known in self._known.items() if stays(name)}
 
 
 def full_node(machine: Machine, pods: tuple[Pod, ...]) -> ExistingNode:

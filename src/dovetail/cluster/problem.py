@@ -18,7 +18,7 @@ from dovetail.cluster import nodes as existing
 from dovetail.cluster.usage import usage_by_pool
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
-from dovetail.model.problem import Options, Pool, Problem
+from dovetail.model.problem import ExistingNode, Options, Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts, excess
 from dovetail.model.volumes import VolumeIndex
@@ -36,6 +36,7 @@ class Fault:
 
 
 OnFault = Callable[[Fault], None]
+NodeOf = Callable[[existing.Machine, tuple[Pod, ...], Mapping[str, int]], ExistingNode]
 
 
 def isolated(
@@ -89,6 +90,7 @@ def build(
     volume_price: Callable[[NodePool], int] = _free,
     commons: Mapping[str, int] | None = None,
     on_fault: OnFault | None = None,
+    node_of: NodeOf = existing.existing_node,
 ) -> Problem:
     """What to ask the solver about `pending`.
 
@@ -100,6 +102,8 @@ def build(
     provider's own (group, kind) pairs; None means that all are. `volume_price` is what the volumes of a node
     of a pool cost, in nano-dollars per hour. `commons` are as the provider knows them. Pods of `pending`
     are left out of where `objects` has them.
+
+    `node_of` makes a node of a machine, its pods and its volume limits.
 
     An object that raises while it is read goes to `on_fault` and is left out: a pool of which that is so buys
     nothing; a machine of which, or of whose pods, that is so takes no pods. Without `on_fault` it raises.
@@ -124,9 +128,7 @@ def build(
     understood = list(
         isolated(
             staying,
-            lambda item: existing.existing_node(
-                item, tuple(bound.get(item.name, ())), attachable.get(item.name, {})
-            ),
+            lambda item: node_of(item, tuple(bound.get(item.name, ())), attachable.get(item.name, {})),
             on_fault,
         )
     )

@@ -93,18 +93,44 @@ def _turn(pod: Pod) -> tuple[int, str, str]:
 
 
 class Promises:
-    """The latest promise per pod key. What became void is forgotten when it is looked at."""
+    """The latest promise per pod key. What became void is forgotten when it is looked at.
+
+    Invariant: `_on` has the keys of `_by_pod` by machine, and no machine without one; `_turns` numbers them
+    in their order.
+    """
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._by_pod: dict[str, Promise] = {}
+        self._on: dict[str, dict[str, None]] = {}
+        self._turns: dict[str, int] = {}
+        self._turn = 0  # the last one
         self._moving: dict[str, _Vacancy] = {}  # by key of a pod that runs elsewhere still
         self._vacant: dict[str, _Vacancy] = {}  # by UID of a pod that ends, in the order in which they did
         self._bound = 0  # the instant at which a pod that had a promise was bound last
 
     def make(self, pod: Pod, machine: str, now: int) -> None:
         """Promise the pod its place; a later promise replaces an earlier one."""
-        self._by_pod[pod.key] = Promise(pod.metadata.uid, machine, now)
+        key, before = pod.key, self._by_pod.get(pod.key)
+        if before is not None:
+            self._leave(key, before.machine)
+        else:
+            self._turn += 1
+            self._turns[key] = self._turn
+        self._by_pod[key] = Promise(pod.metadata.uid, machine, now)
+        self._on.setdefault(machine, {})[key] = None
+
+    def _drop(self, key: str) -> bool:
+        promise = self._by_pod.pop(key, None)
+        if promise is not None:
+            del self._turns[key]
+            self._leave(key, promise.machine)
+        return promise is not None
+
+    def _leave(self, key: str, machine: str) -> None:
+        del self._on[machine][key]
+        if not self._on[machine]:
+            del self._on[machine]
 
     def made(self, pod: Pod) -> bool:
         """True iff the pod had a promise, whether or not it holds; one whose machine went is forgotten."""
@@ -112,12 +138,17 @@ class Promises:
         return promise is not None and promise.pod == pod.metadata.uid
 
     def on(self, machines: Collection[str]) -> tuple[str, ...]:
-        """Keys of the pods with a place on a machine that has one of these names."""
-        return tuple(key for key, promise in self._by_pod.items() if promise.machine in machines)
+        """Keys of the pods with a place on a machine that has one of these names, in the order they came."""
+        found = [key for machine in machines for key in self._on.get(machine, ())]
+        return tuple(sorted(found, key=self._turns.__getitem__))
+
+    def machines(self) -> tuple[str, ...]:
+        """The names of all machines with a place for a pod."""
+        return tuple(self._on)
 
     def forget(self, key: str) -> None:
         """The pod is gone."""
-        self._by_pod.pop(key, None)
+        self._drop(key)
 
     def move(self, pod: Pod, machine: str) -> None:
         """The pod runs and must move; what comes in its place is planned to run on `machine`."""
@@ -171,7 +202,7 @@ class Promises:
 
     def bound(self, key: str, now: int) -> None:
         """The pod is bound, wherever that is."""
-        if self._by_pod.pop(key, None) is not None:
+        if self._drop(key):
             self._bound = now
 
     def place(self, pod: Pod, find: Callable[[str], Machine | None], now: int) -> Machine | None:
@@ -187,6 +218,13 @@ class Promises:
             return machine
         waits = _untried(pod, machine) and abs(now - self._bound) < self._window
         return machine if waits and holds(promise, machine, now, PATIENCE * self._window) else None
+
+    def check(self) -> None:
+        """Assert the invariant; for tests."""
+        found = {key: machine for machine, keys in self._on.items() for key in keys}
+        assert found == {key: promise.machine for key, promise in self._by_pod.items()}
+        assert all(self._on.values())
+        assert sorted(self._turns, key=self._turns.__getitem__) == list(self._by_pod)
 
 
 def _untried(pod: Pod, machine: Machine) -> bool:

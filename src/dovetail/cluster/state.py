@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -241,6 +241,10 @@ class State:
         """Keys of the pods that were given a place on the machine, whether that holds or not."""
         return self._promises.on(machine.names())
 
+    def promised_machines(self) -> Iterator[Machine]:
+        """The machines that stay and on which pods were given places, whether those hold or not."""
+        return (machine for name in self._promises.machines() if (machine := self.staying(name)) is not None)
+
     def successors_on(self, machine: Machine) -> bool:
         """True iff running pods are to move to the machine."""
         return self._promises.successors(machine.names())
@@ -248,17 +252,17 @@ class State:
     def others_first(self, machine: Machine) -> bool:
         """True iff others leave nodes of pods that move there, and are to come to machines that are up."""
         names = self._promises.beside(machine.names(), self._clock.now())
-        places = map(self._staying, names)
+        places = map(self.staying, names)
         return any(place is not None and place.initialized for place in places)
 
     def moves_to(self, pod: Pod) -> Machine | None:
         """The machine for which what comes in place of this running pod is planned, if that stays."""
         name = self._promises.moves_to(pod)
-        return self._staying(name) if name else None
+        return self.staying(name) if name else None
 
     def promised(self, pod: Pod) -> Machine | None:
         """The machine on which a plan gave this pending pod a place, as long as that holds."""
-        return self._promises.place(pod, self._staying, self._clock.now())
+        return self._promises.place(pod, self.staying, self._clock.now())
 
     def places(self, pods: Iterable[Pod]) -> list[tuple[Pod, Machine]]:
         """Those of the pods that have a place which holds, with it: `promised`, of many at once."""
@@ -266,7 +270,7 @@ class State:
 
         def staying(name: str) -> Machine | None:
             if name not in known:
-                known[name] = self._staying(name)
+                known[name] = self.staying(name)
             return known[name]
 
         now = self._clock.now()
@@ -277,7 +281,8 @@ class State:
         """True iff a plan gave the pod a place, which it may have lost since: refused or crowded out."""
         return self._promises.made(pod)
 
-    def _staying(self, name: str) -> Machine | None:
+    def staying(self, name: str) -> Machine | None:
+        """The machine whose node or claim has that name, unless it is gone or going."""
         claim, node = self.get(NodeClaim, name), self.get(Node, name)
         machine = Machine(
             node or (self.node_of(claim) if claim else None), claim or (self.claim_of(node) if node else None)
@@ -409,6 +414,7 @@ class State:
             cast("dict[str, Node]", stores[Node].by_key),
             cast("dict[str, NodeClaim]", stores[NodeClaim].by_key),
         )
+        self._promises.check()
         known = {obj.metadata.name for kind in (Node, NodeClaim) for obj in stores[kind].items()}
         assert known.issuperset(self._expected), "an expected claim is not stored"
         for kind, store in stores.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -23,9 +24,12 @@ from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeView:
-    """One managed machine at one moment. `price` is what it costs now (nano-dollars/h), None if unknown."""
+    """One managed machine at one moment. `price` is what it costs now (nano-dollars/h), None if unknown.
+
+    What follows from its pods alone is worked out once: views of machines that did not change are the same.
+    """
 
     claim: NodeClaim
     node: Node | None
@@ -53,14 +57,28 @@ class NodeView:
     def ready(self) -> bool:
         return self.node is not None and is_true(self.node.status.conditions, "Ready")
 
-    @property
+    @cached_property
+    def moving(self) -> tuple[Pod, ...]:
+        """Its pods that come back elsewhere when it goes."""
+        return tuple(pod for pod in self.pods if reschedulable(pod))
+
+    @cached_property
+    def protected(self) -> tuple[Pod, ...]:
+        """Its pods with an annotation that may keep the node from being disrupted."""
+        return tuple(pod for pod in self.pods if labels.DO_NOT_DISRUPT in pod.metadata.annotations)
+
+    @cached_property
     def empty(self) -> bool:
         """True iff no pod that would have to go elsewhere has a positive eviction cost."""
-        return not any(reschedulable(pod) and eviction_cost(pod) > 0 for pod in self.pods)
+        return not any(eviction_cost(pod) > 0 for pod in self.moving)
 
     def disruption_cost(self) -> float:
         """What evicting its pods costs, at least 0."""
-        return sum(max(0.0, eviction_cost(pod)) for pod in self.pods if reschedulable(pod))
+        return self._cost
+
+    @cached_property
+    def _cost(self) -> float:
+        return sum(max(0.0, eviction_cost(pod)) for pod in self.moving)
 
     def rank(self) -> tuple[float, str]:
         """Sorts what saves most per disrupted pod first."""
@@ -128,10 +146,10 @@ def _pool_blockers(view: NodeView) -> Iterator[str]:
 
 
 def _pod_blockers(view: NodeView, budgets: Budgets, now: int) -> Iterator[str]:
-    for pod in view.pods:
+    for pod in view.protected:
         if do_not_disrupt(pod, now):
             yield f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
-    for pod in view.pods:
+    for pod in view.pods if budgets else ():
         found = budgets.of(pod)
         if not found or not evictable(pod):
             continue

@@ -43,6 +43,7 @@ def reschedulable(pod: Pod) -> bool:
     return not pod.deleting or owned_by(pod, "StatefulSet")
 
 
+@by_identity(32_768)
 def unbound(pod: Pod) -> Pod:
     """The pod that will come in this one's place: bound to no node yet."""
     return replace(pod, spec=replace(pod.spec, node_name=""))
@@ -105,6 +106,10 @@ class Budgets:
             self._by_namespace.setdefault(budget.metadata.namespace, []).append(entry)
         # A cluster's budgets may stay the same for days: what is remembered of its pods has to have an end.
         self._known = by_identity(8192)(self._selecting)
+
+    def __bool__(self) -> bool:
+        """False iff there are none."""
+        return bool(self._by_namespace)
 
     def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """Those that select the pod."""

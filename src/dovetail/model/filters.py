@@ -114,12 +114,28 @@ class NodeView:
             volume_limits=volume_limits or {},
         )
 
+    def with_more(self, pods: Iterable[PodFacts]) -> NodeView:
+        """As it would be if these pods ran there as well."""
+        there, used = dict(self.pods), self.used
+        for one in pods:
+            there[one.pod.key] = one
+            used = add(used, one.requests)
+        return replace(self, pods=there, used=used)
+
     def without(self, gone: Iterable[str]) -> NodeView:
         """As it would be if the pods of these keys did not run there."""
         pods, used = dict(self.pods), self.used
         for key in gone:
             used = subtract(used, pods.pop(key).requests)
         return replace(self, pods=pods, used=used)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The domain of each node that takes part, by the node's name, and every domain once."""
+
+    domains: Mapping[str, str]
+    distinct: tuple[str, ...]
 
 
 # Namespace, sorted labels, is it terminating?
@@ -148,12 +164,17 @@ class ClusterView:
         # Invariant: counts are positive, and cover exactly the pods of known nodes.
         self._groups: dict[_Group, dict[str, int]] = {}
         self._anti: dict[AffinityRule, dict[str, int]] = {}
+        # What follows from the nodes' labels alone, and from which groups there are; forgotten with those.
+        self._topologies: dict[tuple[tuple[str, ...], str, NodeRule | None], Topology] = {}
+        self._counted: dict[SpreadRule, list[_Group]] = {}
         for node in nodes:
             self.set_node(node)
 
     def set_node(self, node: NodeView) -> None:
         """Add a node, or replace what is known of one; its pods stay."""
         old = self.nodes.get(node.name)
+        if old is None or old.labels != node.labels:
+            self._topologies.clear()
         if old is not None:
             node.pods, node.used = old.pods, old.used
             self.nodes[node.name] = node
@@ -172,6 +193,7 @@ class ClusterView:
             self._unplace(key, facts, node)
             self._strays.setdefault(name, {})[key] = facts
         del self.nodes[name]
+        self._topologies.clear()
         self.version += 1
 
     def add_pod(self, pod: Pod, node: str = "") -> None:
@@ -204,12 +226,38 @@ class ClusterView:
 
     def counts(self, wanted: Callable[[str, Mapping[str, str], bool], bool]) -> dict[str, int]:
         """Pods per node among those that `wanted(namespace, labels, terminating)` accepts."""
-        total: dict[str, int] = {}
-        for (namespace, of_pod, terminating), nodes in self._groups.items():
-            if wanted(namespace, dict(of_pod), terminating):
-                for name, count in nodes.items():
-                    total[name] = total.get(name, 0) + count
-        return total
+        return _summed(
+            nodes
+            for (namespace, of_pod, terminating), nodes in self._groups.items()
+            if wanted(namespace, dict(of_pod), terminating)
+        )
+
+    def counted(self, rule: SpreadRule) -> dict[str, int]:
+        """Pods per node that the rule counts: terminating ones are not among them."""
+        groups = self._counted.get(rule)
+        if groups is None:
+            groups = self._counted[rule] = [
+                group for group in self._groups if not group[2] and rule.counts(group[0], dict(group[1]))
+            ]
+        return _summed(self._groups[group] for group in groups)
+
+    def alike(self, namespace: str, marks: Mapping[str, str]) -> dict[str, int]:
+        """Pods per node of that namespace with these very labels, without terminating ones."""
+        return dict(self._groups.get((namespace, tuple(sorted(marks.items())), False), {}))
+
+    def topology(self, keys: tuple[str, ...], key: str, allowed: NodeRule | None) -> Topology:
+        """The domains of `key` among nodes that have all of the labels `keys`, and that the rule allows."""
+        known = self._topologies.get((keys, key, allowed))
+        if known is None:
+            domains = {
+                node.name: node.labels[key]
+                for node in self.nodes.values()
+                if all(one in node.labels for one in keys)
+                and (allowed is None or allowed.matches(node.name, node.labels))
+            }
+            known = Topology(domains, tuple(dict.fromkeys(domains.values())))
+            self._topologies[keys, key, allowed] = known
+        return known
 
     def anti_affinity(self) -> Iterator[tuple[AffinityRule, Iterable[str]]]:
         """Required anti-affinity terms of bound pods, each with the nodes of the pods that carry it."""
@@ -229,6 +277,10 @@ class ClusterView:
                     _count(anti, rule, node.name, 1)
             assert {k: v for k, v in used.items() if v} == {k: v for k, v in node.used.items() if v}
         assert (groups, anti) == (self._groups, self._anti)
+        fresh = ClusterView(self.nodes.values(), self.namespaces, self.volumes, self._resolve)
+        assert self._topologies == {known: fresh.topology(*known) for known in self._topologies}
+        for spreading in self._counted:
+            assert self.counted(spreading) == self.counts(partial(_counted, spreading))
 
     def _place(self, key: str, facts: PodFacts, node: NodeView) -> None:
         node.pods[key] = facts
@@ -241,7 +293,10 @@ class ClusterView:
         self._recount(facts, node.name, -1)
 
     def _recount(self, facts: PodFacts, node: str, change: int) -> None:
+        groups = len(self._groups)
         _count(self._groups, _group(facts), node, change)
+        if len(self._groups) != groups:
+            self._counted.clear()
         for rule in facts.affinity.anti_affinity:
             _count(self._anti, rule, node, change)
 
@@ -268,6 +323,20 @@ class Without(ClusterView):
                 total[self._node] -= 1
         return {name: count for name, count in total.items() if count}
 
+    def counted(self, rule: SpreadRule) -> dict[str, int]:
+        """As of the base, without those that are gone."""
+        return self.counts(partial(_counted, rule))
+
+    def alike(self, namespace: str, marks: Mapping[str, str]) -> dict[str, int]:
+        """As of the base, without those that are gone."""
+        return self.counts(
+            lambda theirs, others, leaving: not leaving and theirs == namespace and others == marks
+        )
+
+    def topology(self, keys: tuple[str, ...], key: str, allowed: NodeRule | None) -> Topology:
+        """As of the base: what runs on a node does not matter."""
+        return self._base.topology(keys, key, allowed)
+
     def anti_affinity(self) -> Iterator[tuple[AffinityRule, Iterable[str]]]:
         """As of the base, without those that are gone."""
         gone = Counter(rule for one in self._gone for rule in one.affinity.anti_affinity)
@@ -275,6 +344,14 @@ class Without(ClusterView):
             left = [name for name, n in nodes.items() if n > (gone[rule] if name == self._node else 0)]
             if left:
                 yield rule, left
+
+
+def _summed(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for nodes in tables:
+        for name, count in nodes.items():
+            total[name] = total.get(name, 0) + count
+    return total
 
 
 def _group(facts: PodFacts) -> _Group:
@@ -462,18 +539,26 @@ class SpreadCount:
 
 def spread_counts(facts: PodFacts, view: ClusterView) -> tuple[SpreadCount, ...]:
     """The pod's constraints with their counts. Terminating pods are not counted."""
-    keys = [rule.key for rule in facts.spread]
-    found = []
-    for rule in facts.spread:
-        per_node = view.counts(partial(_counted, rule))
-        counts: dict[str, int] = {}
-        for node in view.nodes.values():
-            # A node takes part in any constraint only if it has the labels of all of them.
-            if all(key in node.labels for key in keys) and _included(rule, facts, node):
-                domain = node.labels[rule.key]
-                counts[domain] = counts.get(domain, 0) + per_node.get(node.name, 0)
-        found.append(SpreadCount(rule, counts))
-    return tuple(found)
+    # A node takes part in any constraint only if it has the labels of all of them.
+    keys = tuple(rule.key for rule in facts.spread)
+    return tuple(SpreadCount(rule, _per_domain(rule, keys, facts, view)) for rule in facts.spread)
+
+
+def _per_domain(
+    rule: SpreadRule, keys: tuple[str, ...], facts: PodFacts, view: ClusterView
+) -> dict[str, int]:
+    """A look at the nodes with pods that the rule counts; at all nodes if taints matter."""
+    topology = view.topology(keys, rule.key, facts.node_rule if rule.honor_affinity else None)
+    domains, distinct = topology.domains, topology.distinct
+    if rule.honor_taints:
+        domains = {name: domain for name, domain in domains.items() if not taints(facts, view.nodes[name])}
+        distinct = tuple(dict.fromkeys(domains.values()))
+    counts = dict.fromkeys(distinct, 0)
+    for name, count in view.counted(rule).items():
+        domain = domains.get(name)
+        if domain is not None:
+            counts[domain] += count
+    return counts
 
 
 def counts_in_spread(rule: SpreadRule, facts: PodFacts, node: NodeView, other: PodFacts) -> bool:
@@ -674,19 +759,18 @@ class Placement:
         `nominated` are pods without a node yet that the scheduler keeps room for on this one. They may run
         elsewhere in the end: the pod must pass both beside them and without them.
         """
-        refused = self._beside(node, nominated) if nominated else ()
-        return refused or self.alone(node) or self.together(node)
+        if nominated:
+            if found := self.beside(node, nominated):
+                return found
+            counts = spread_counts_with(self.spread, self.facts, node, nominated)
+            known = neighbours_with(self.neighbours, self.facts, node, nominated, self.view.namespaces)
+            if found := spread(counts, node) or inter_pod(self.facts, known, node):
+                return found
+        return self.alone(node) or self.together(node)
 
-    def _beside(self, node: NodeView, nominated: Sequence[PodFacts]) -> Reasons:
-        pods, used = dict(node.pods), node.used
-        for one in nominated:
-            pods[one.pod.key] = one
-            used = add(used, one.requests)
-        if found := self.alone(replace(node, pods=pods, used=used)):
-            return found
-        counts = spread_counts_with(self.spread, self.facts, node, nominated)
-        known = neighbours_with(self.neighbours, self.facts, node, nominated, self.view.namespaces)
-        return spread(counts, node) or inter_pod(self.facts, known, node)
+    def beside(self, node: NodeView, nominated: Sequence[PodFacts]) -> Reasons:
+        """The filters that look at this node only, if these pods ran there as well."""
+        return self.alone(node.with_more(nominated))
 
     def alone(self, node: NodeView) -> Reasons:
         """The filters that look at this node only."""

@@ -13,7 +13,7 @@ from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.metrics import DisruptionMetrics
 from dovetail.controllers.disruption.unanswered import Unanswered
-from dovetail.controllers.disruption.views import node_views
+from dovetail.controllers.disruption.views import Views
 from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView, judge_alone
 from dovetail.disrupt.command import Command, Decision, Note, moved_pods
@@ -42,6 +42,7 @@ class Disruption:
         self._unanswered = Unanswered(context)
         self._metrics = DisruptionMetrics(context.metrics, context.log)
         self._idle: tuple[int, int] | None = None  # revision at which nothing was to be done, and the instant
+        self._known_views = Views(context)
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
 
     async def run(self) -> None:
@@ -164,7 +165,7 @@ class Disruption:
         context, taken = self._context, self._execution.taken
         key = (context.state.revision, context.clock.now(), len(taken))
         if self._seen is None or self._seen[0] != key:
-            self._seen = (key, node_views(context, taken))
+            self._seen = (key, self._known_views.now(taken))
         return self._seen[1]
 
     async def _report(self, note: Note) -> None:

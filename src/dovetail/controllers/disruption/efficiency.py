@@ -9,7 +9,7 @@ from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.consolidation.search import QUICK
-from dovetail.disrupt.pods import reschedulable, unbound
+from dovetail.disrupt.pods import unbound
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
 
@@ -67,7 +67,7 @@ class Efficiency:
         cost = sum(view.price or 0 for view in views)
         bound = 0
         if cost:
-            pods = tuple(unbound(pod) for view in views for pod in view.pods if reschedulable(pod))
+            pods = tuple(unbound(pod) for view in views for pod in view.moving)
             leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
             problem = self._intake.problem(pods, {}, leaving)
             bound = min(await self._bound(problem), cost)

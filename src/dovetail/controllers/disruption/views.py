@@ -45,3 +45,35 @@ def node_views(context: Context, queued: Collection[str]) -> tuple[NodeView, ...
             )
         )
     return tuple(found)
+
+
+class Views:
+    """The views as they are now, the same for machines of which nothing changed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: dict[str, NodeView] = {}  # by the claim's name
+
+    def now(self, queued: Collection[str]) -> tuple[NodeView, ...]:
+        """See `node_views`."""
+        found = node_views(self._context, queued)
+        known = self._known
+        self._known = {
+            view.claim.metadata.name: _same(known.get(view.claim.metadata.name), view) for view in found
+        }
+        return tuple(self._known.values())
+
+
+def _same(old: NodeView | None, new: NodeView) -> NodeView:
+    """The old one if all is the very same: what was worked out of it need not be worked out again."""
+    if (
+        old is not None
+        and old.claim is new.claim
+        and old.node is new.node
+        and old.pool is new.pool
+        and old.pods is new.pods
+        and (old.nominated, old.going, old.queued, old.price)
+        == (new.nominated, new.going, new.queued, new.price)
+    ):
+        return old
+    return new

@@ -12,7 +12,7 @@ from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command
 from dovetail.disrupt.obstacles import obstacle
-from dovetail.disrupt.pods import reschedulable, unbound
+from dovetail.disrupt.pods import unbound
 from dovetail.model.problem import Problem
 
 NO_ANSWER = "No plan could be made for its pods ({})"
@@ -45,7 +45,7 @@ class WhatIf:
         if cause := self._unanswered.rests(names):
             return Outcome(None, NO_ANSWER.format(cause))
         try:
-            moved = {pod.key: view.name for view in views for pod in view.pods if reschedulable(pod)}
+            moved = {pod.key: view.name for view in views for pod in view.moving}
             problem = self._problem(views)
             plan = await self._planner.plan(problem, self._deadline)
             found = obstacle(problem, plan, moved)
@@ -61,7 +61,7 @@ class WhatIf:
     def _problem(self, views: Sequence[NodeView]) -> Problem:
         places = self._intake.places()
         waiting, _ = self._intake.waiting(places)
-        coming = [unbound(pod) for view in views for pod in view.pods if reschedulable(pod)]
+        coming = [unbound(pod) for view in views for pod in view.moving]
         known = {pod.key for pod in coming}
         others = [pod for pod in (*waiting, *self._intake.moving()) if pod.key not in known]
         leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))

@@ -10,14 +10,14 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.errors import in_one_line
-from dovetail.cluster.nodes import Machine
+from dovetail.cluster.nodes import KnownNodes, Machine
 from dovetail.cluster.problem import Fault, OnFault, build, isolated
 from dovetail.cluster.promises import with_room
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
 from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
-from dovetail.model.problem import ExistingNode, Options, Problem
+from dovetail.model.problem import Options, Problem
 from dovetail.model.volumes import VolumeIndex
 
 
@@ -31,7 +31,7 @@ class Intake:
         self._context = context
         self._options = options
         self._on_fault = on_fault
-        self._nodes: dict[str, ExistingNode] = {}  # by name, as last asked about
+        self._nodes = KnownNodes()
 
     def places(self) -> dict[str, str]:
         """Per key of a pod without a node, the machine that an earlier plan gave it, while that holds.
@@ -136,12 +136,18 @@ class Intake:
             volume_price=self._context.volume_price,
             commons=self._context.provider.supply.left(),
             on_fault=self._on_fault,
+            node_of=self._nodes.of,
         )
+        self._nodes.keep_only(self._present)
         paused = {
             pool.metadata.name for pool in state.all(NodePool) if self._context.brakes.launches_paused(pool)
         }
         pools = tuple(pool for pool in problem.pools if pool.name not in paused)
-        return replace(problem, pools=pools, nodes=self._remembered(problem.nodes))
+        return replace(problem, pools=pools)
+
+    def _present(self, name: str) -> bool:
+        get = self._context.state.get
+        return get(Node, name) is not None or get(NodeClaim, name) is not None
 
     def _spread(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """With the scheduler's constraints; a pod that they cannot be deduced for goes without.
@@ -157,14 +163,3 @@ class Intake:
                 self._on_fault(Fault(pod, in_one_line(error)))
                 found.append(pod)
         return tuple(found)
-
-    def _remembered(self, nodes: tuple[ExistingNode, ...]) -> tuple[ExistingNode, ...]:
-        """Equal nodes of an earlier question in place of these; those that are gone are forgotten."""
-        get = self._context.state.get
-        self._nodes = {
-            name: node for name, node in self._nodes.items() if get(Node, name) or get(NodeClaim, name)
-        }
-        for node in nodes:
-            if self._nodes.get(node.name) != node:
-                self._nodes[node.name] = node
-        return tuple(self._nodes[node.name] for node in nodes)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -50,7 +51,6 @@ LOOK_AGAIN = 10 * SECOND  # as often as a pod that waits triggers a plan: the pl
 # and 91 new nodes on a real scheduler; so it was 2 for 300 pods and 35 nodes. Of 453 simulated pods that must
 # be spread over zones, 99.1 % ran on the first plan's nodes; 98.7 % with pauses that began with a second.
 FIRST_PAUSE, LONGEST_PAUSE = SECOND // 10, 16 * SECOND
-TURN = SECOND  # for which one that lost its nomination leaves the turn to others like it
 WITHOUT_RIGHT = 5 * MINUTE  # before it is tried again, after the API server said that it is not allowed
 
 # A node is held for so long after it registered. Of 131 pods that must be spread over zones, 100 % ran on the
@@ -99,22 +99,6 @@ def up(machine: Machine) -> bool:
     return machine.registered and not any(taint != OPENING and is_ephemeral(taint) for taint in taints)
 
 
-def company(places: Iterable[tuple[Pod, Machine]]) -> dict[str, tuple[Machine, ...]]:
-    """By name of a machine, those that must open with it. Pure.
-
-    Pods that must be spread over more than nodes, or be near others, are refused while others of them have no
-    place yet, and lose their nominations: any pod whose own node is not open takes the room. So a machine for
-    such pods opens with all others.
-    """
-    known = list(places)
-    everything = tuple({machine.name: machine for _, machine in known}.values())
-    found: dict[str, tuple[Machine, ...]] = {}
-    for pod, machine in known:
-        if machine.name not in found and leans(pod):
-            found[machine.name] = everything
-    return found
-
-
 def destination(place: Machine | None) -> str:
     """The node to nominate for a pod that is promised this machine: none before its Node is there. Pure."""
     return place.node.metadata.name if place is not None and place.node is not None else ""
@@ -126,56 +110,6 @@ def _test(path: str, value: object) -> Mapping[str, Any]:
 
 def _add(path: str, value: object) -> Mapping[str, Any]:
     return {"op": "add", "path": path, "value": value}
-
-
-class Turns:
-    """Pods that are alike and must be spread, nominated to one node: which of them is to be tried next.
-
-    The scheduler counts all that are nominated to a node as if they were there, so of several only the one
-    passes that is tried when the others have lost their nominations. One that gets it again meanwhile keeps
-    the others from passing: it waits until none of them is nominated there, TURN at most.
-    """
-
-    def __init__(self) -> None:
-        self._nominated: dict[tuple[str, str], set[str]] = {}  # by node and owner: keys of pods
-        self._waiting: dict[tuple[str, str], dict[str, int]] = {}  # likewise: key -> until when
-
-    def follow(self, old: Pod | None, new: Pod | None) -> tuple[str, ...]:
-        """Take in a change of a pod; the keys of those that waited for it, once none else keeps them."""
-        before, after = _group(old), _group(new)
-        if after is not None and new is not None:
-            self._nominated.setdefault(after, set()).add(new.key)
-            self._waiting.get(after, {}).pop(new.key, None)
-        if before is None or before == after or old is None:
-            return ()
-        others = self._nominated.get(before, set())
-        others.discard(old.key)
-        if others:
-            return ()
-        self._nominated.pop(before, None)
-        return tuple(self._waiting.pop(before, ()))
-
-    def wait(self, pod: Pod, node: str, now: int) -> int:
-        """Nanoseconds for which the pod, which lost its nomination to that node, leaves others the turn."""
-        owner = pod.metadata.controller()
-        group = node, owner.uid if owner is not None else ""
-        if not self._nominated.get(group) or not _spread(pod):
-            return 0
-        until = self._waiting.setdefault(group, {}).setdefault(pod.key, now + TURN)
-        return max(0, until - now)
-
-
-def _group(pod: Pod | None) -> tuple[str, str] | None:
-    """The node that the pod, which waits, is nominated to, and its owner; None: it is not."""
-    if pod is None or pod.spec.node_name or pod.deleting or not pod.status.nominated_node_name:
-        return None
-    owner = pod.metadata.controller()
-    return (pod.status.nominated_node_name, owner.uid) if owner is not None and _spread(pod) else None
-
-
-def _spread(pod: Pod) -> bool:
-    rules = pod.spec.topology_spread_constraints
-    return any(rule.when_unsatisfiable == "DoNotSchedule" for rule in rules)
 
 
 class Nominator:
@@ -190,10 +124,11 @@ class Nominator:
         self._state = context.state
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._set: dict[str, tuple[int, int]] = {}  # by pod key: not before this instant, and the next pause
-        self._turns = Turns()
         # By uid of a node that was opened, the version that was written, until the watch shows it. A node
         # with the taint in a later version got it again.
         self._opened: dict[str, int] = {}
+        self._last: str | None = None  # the machine that others waited for when that was looked at last
+        self._leaned: dict[str, str] = {}  # by name of a machine a pod with a place there that leans
         self._holds = False  # whether a node was held when that was looked at last
         self._up: dict[str, int] = {}  # nodes that are held for others alone, and since when
         self._latest = 0  # when a pod got a place last, by the monotonic clock
@@ -212,8 +147,6 @@ class Nominator:
     def _notice(self, kind: type[Object], _: ChangeType, old: Object | None, new: Object | None) -> None:
         if isinstance(new, Node) and OPENING in new.spec.taints:
             self.openings.add(ALL_NODES)
-        if isinstance(old or new, Pod):
-            self._pass_on(cast("Pod | None", old), cast("Pod | None", new))
         if isinstance(new, Pod) and not new.spec.node_name:
             if not self._state.news():
                 self._resume(new)
@@ -223,13 +156,6 @@ class Nominator:
             self._set.pop(old.key, None)
         elif kind is Node or kind is NodeClaim:
             self._look_at(old, new)
-
-    def _pass_on(self, old: Pod | None, new: Pod | None) -> None:
-        """The turn of those that wait for this one to be tried; what was bound makes their attempts new."""
-        for key in self._turns.follow(old, new):
-            if new is not None and new.spec.node_name:
-                self._set.pop(key, None)
-            self.queue.add(key)
 
     def _look_at(self, old: Object | None, new: Object | None) -> None:
         """Pods of a machine whose node came or has fewer taints, or that goes."""
@@ -275,8 +201,7 @@ class Nominator:
         if place is not None and place.node is not None:
             if not open_to(pod, place.node):
                 return None  # its taints are waited for
-            now = self._context.clock.monotonic()
-            if (left := self._turns.wait(pod, name, now)) > 0 or (left := self._pause(key)) > 0:
+            if (left := self._pause(key)) > 0:
                 return left
         await self._write(pod, wanted)
         return LOOK_AGAIN
@@ -305,16 +230,16 @@ class Nominator:
         self._holds = bool(held)
         if not held:
             self._up.clear()
+            self._leaned.clear()
             return None
-        if not any(self._opens(node, {}) for node in held):
+        if not any(self._opens(node, None) for node in held):
             return SECOND
-        places = self._state.places(self._state.pods_on("") if self._enabled else ())
-        others = company(places)
-        ready = {node.metadata.name: node for node in held if self._opens(node, others)}
+        behind = self._behind() if self._enabled else None
+        ready = {node.metadata.name: node for node in held if self._opens(node, behind)}
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         writes = [
             (pod, wanted)
-            for pod, place in places
+            for pod, place in self._places(ready.values())
             if place.name in ready and (wanted := nomination(pod, place.name))
         ]
         await asyncio.gather(*(self._try(pod, wanted) for pod, wanted in writes))
@@ -322,6 +247,50 @@ class Nominator:
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=len(writes))
         return SETTLED if self._up else SECOND
+
+    def _places(self, nodes: Iterable[Node]) -> list[tuple[Pod, Machine]]:
+        """The places on these nodes that hold, in order of the pods' keys."""
+        if not self._enabled:
+            return []
+        machines = (Machine(node, self._state.claim_of(node)) for node in nodes)
+        keys = {key for machine in machines for key in self._state.promised_on(machine)}
+        pods = (self._state.get(Pod, key) for key in sorted(keys))
+        return self._state.places(pod for pod in pods if pod is not None and not pod.spec.node_name)
+
+    def _leaning(self, machine: Machine) -> bool:
+        """True iff a pod with a place on the machine leans; the one that did last is asked first."""
+        name = machine.name
+        if (known := self._leaned.pop(name, None)) is not None and self._leans_on(known, name):
+            self._leaned[name] = known
+            return True
+        found = next((key for key in self._state.promised_on(machine) if self._leans_on(key, name)), None)
+        if found is not None:
+            self._leaned[name] = found
+        return found is not None
+
+    def _leans_on(self, key: str, machine: str) -> bool:
+        pod = self._state.get(Pod, key)
+        if pod is None or pod.spec.node_name or not leans(pod):
+            return False
+        place = self._state.promised(pod)
+        return place is not None and place.name == machine
+
+    def _behind(self) -> Machine | None:
+        """A machine with a place for a pod that is not up yet: the one that was so last, while it is."""
+        last = self._state.staying(self._last) if self._last is not None else None
+        if last is not None and self._awaited(last):
+            return last
+        found = next(filter(self._awaited, self._state.promised_machines()), None)
+        self._last = found.name if found is not None else None
+        return found
+
+    def _awaited(self, machine: Machine) -> bool:
+        """True iff the machine is not up, and has a place for a pod that waits."""
+        if up(machine):
+            return False
+        pods = map(partial(self._state.get, Pod), self._state.promised_on(machine))
+        waiting = (pod for pod in pods if pod is not None and not pod.spec.node_name)
+        return any(self._state.promised(pod) is not None for pod in waiting)
 
     def _held(self) -> list[Node]:
         """The nodes that have the taint, as far as is known; what was opened is forgotten once that shows."""
@@ -335,14 +304,21 @@ class Nominator:
             node for node in nodes if OPENING in node.spec.taints and node.metadata.uid not in self._opened
         ]
 
-    def _opens(self, node: Node, others: Mapping[str, tuple[Machine, ...]]) -> bool:
-        """True iff the node and those that must open with it are up, or it was held for long enough.
+    def _opens(self, node: Node, behind: Machine | None) -> bool:
+        """True iff the node is up, and waits for no other, or it was held for long enough.
+
+        Pods that must be spread over more than nodes, or be near others, are refused while others of them
+        have no place yet, and lose their nominations: any pod whose own node is not open takes the room. So a
+        machine for such pods opens with all others: not while one is `behind`.
 
         What takes the other taints away may itself be pods that the taint keeps off.
         """
         machine = Machine(node, self._state.claim_of(node))
-        if all(up(one) for one in (machine, *others.get(machine.name, ()))) and not self._waits(machine):
+        if up(machine) and (behind is None or not self._leaning(machine)) and not self._waits(machine):
             return True
+        return self._overdue(machine)
+
+    def _overdue(self, machine: Machine) -> bool:
         return self._context.clock.now() - self._registered(machine) >= LONGEST_HOLD
 
     def _waits(self, machine: Machine) -> bool:

@@ -14,6 +14,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.base.clock import SECOND, Clock
+from dovetail.cluster.nodes import Machine
 from dovetail.cluster.promises import room_left
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED
@@ -90,6 +91,10 @@ class PodTrigger:
         self._context = context
         self._state = context.state
         self._batcher = batcher
+        # By name of a machine that is up: its node and its pods as they were, and the room that these leave.
+        self._rooms: dict[str, tuple[Node | None, tuple[Pod, ...], Resources]] = {}
+        # Likewise, and the pods with a place there: which of them do not fit into that room.
+        self._crowds: dict[str, tuple[Node | None, tuple[Pod, ...], tuple[str, ...], tuple[str, ...]]] = {}
         self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
         context.state.subscribe(self.notice)
 
@@ -102,7 +107,10 @@ class PodTrigger:
         elif isinstance(new, NodeClaim):
             before = isinstance(old, NodeClaim) and is_true(old.status.conditions, INITIALIZED)
             if not before and is_true(new.status.conditions, INITIALIZED):
-                self._add(self._crowded_out(self._state.pods_on("")))
+                self._add(self._all_crowded_out())
+        elif new is None and isinstance(old, Node):
+            self._rooms.pop(old.metadata.name, None)
+            self._crowds.pop(old.metadata.name, None)
         elif new is None and isinstance(old, NodeClaim) and not is_true(old.status.conditions, "Registered"):
             self._add(self._state.pods_on(""))
 
@@ -111,17 +119,41 @@ class PodTrigger:
             if provisionable(pod):
                 self.queue.add(pod.key)
 
+    def _all_crowded_out(self) -> Iterator[Pod]:
+        """Every pod that waits whose place has no room for it any more, in order of key."""
+        up = (machine for machine in self._state.promised_machines() if machine.initialized)
+        pods = [pod for machine in up for pod in self._too_large(machine)]
+        return self._crowded_out(sorted(pods, key=lambda pod: pod.key))
+
+    def _too_large(self, machine: Machine) -> tuple[Pod, ...]:
+        """Pods with a place on the machine, which is up, that do not fit into the room that is left of it."""
+        state, name = self._state, machine.name
+        keys, there = state.promised_on(machine), state.pods_on(name)
+        known = self._crowds.get(name)
+        if known is None or known[0] is not machine.node or known[1] is not there or known[2] != keys:
+            room = self._room(machine)
+            found = tuple(
+                key
+                for key in keys
+                if (pod := state.get(Pod, key)) is not None and not fits(pod_requests(pod), room)
+            )
+            known = self._crowds[name] = machine.node, there, keys, found
+        pods = (state.get(Pod, key) for key in known[3])
+        return tuple(pod for pod in pods if pod is not None and not pod.spec.node_name)
+
     def _crowded_out(self, pods: Iterable[Pod]) -> Iterator[Pod]:
         """Those of them whose places have no room for them any more."""
-        left: dict[str, Resources] = {}
         for pod, machine in self._state.places(pods):
-            if not machine.initialized:
-                continue
-            name = machine.name
-            if name not in left:
-                left[name] = room_left(machine, self._state.pods_on(name))
-            if not fits(pod_requests(pod), left[name]):
+            if machine.initialized and not fits(pod_requests(pod), self._room(machine)):
                 yield pod
+
+    def _room(self, machine: Machine) -> Resources:
+        """What the machine, which is up, has left: worked out anew when it or its pods have changed."""
+        name, pods = machine.name, self._state.pods_on(machine.name)
+        known = self._rooms.get(name)
+        if known is None or known[0] is not machine.node or known[1] is not pods:
+            known = self._rooms[name] = machine.node, pods, room_left(machine, pods)
+        return known[2]
 
     async def reconcile(self, key: str) -> int | None:
         """Trigger, and come back while the pod still waits."""

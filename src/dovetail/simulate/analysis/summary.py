@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.cost.commitments import Terms, applied
-from dovetail.cost.facts import Facts, read_facts
 from dovetail.simulate.analysis.disruptions import disruption_figures
 from dovetail.simulate.analysis.figures import (
     CostFigures,
@@ -86,13 +84,6 @@ class Run:
     sha256: str
     wall_seconds: float
     assumptions: tuple[str, ...] = ()
-    terms: Terms | None = None
-
-
-def paid_facts(records: Iterable[Record], start: int, end: int, terms: Terms | None) -> Facts:
-    """What ran, at what is paid for it under the terms."""
-    facts = read_facts(records, end)
-    return facts if terms is None else applied(facts, terms, start - start % HOUR, -(-end // HOUR) * HOUR)
 
 
 def summarize(records: Sequence[Record], run: Run) -> Summary:
@@ -103,7 +94,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         seed=run.seed,
         pods=_pods(records, found),
         nodes=_nodes(records, run.end - run.start),
-        cost=_cost(records, run),
+        cost=_cost(records, run.end),
         efficiency=efficiency_figures(records, run.end),
         plans=plan_figures(records),
         disruptions=disruption_figures(records, run.end),
@@ -156,13 +147,12 @@ def _pods(records: Iterable[Record], found: Sequence[Wait]) -> PodFigures:
 
 
 def _nodes(records: Iterable[Record], span: int) -> NodeFigures:
-    launched = terminated = base = initial = failures = present = peak = expired = 0
+    launched = terminated = base = failures = present = peak = expired = 0
     of_claims: set[str] = set()
     for record in records:
         match record["kind"]:
             case "instance.started" if record.get("claim"):
-                launched += "since" not in record
-                initial += "since" in record
+                launched += 1
                 of_claims.add(record["instance"])
             case "instance.started":
                 base += 1
@@ -182,15 +172,13 @@ def _nodes(records: Iterable[Record], span: int) -> NodeFigures:
         terminated=terminated,
         peak=peak,
         base=base,
-        initial=initial,
         launch_failures=failures,
         expired=expired,
         expired_daily=round(expired * 24 * HOUR / span, 1) if span else 0.0,
     )
 
 
-def _cost(records: Sequence[Record], run: Run) -> CostFigures:
-    end = run.end
+def _cost(records: Iterable[Record], end: int) -> CostFigures:
     running: dict[str, Record] = {}
     spent = {"base": 0, "on-demand": 0, "spot": 0, "volumes": 0, "estimated": 0}
     hourly = peak = 0
@@ -215,16 +203,8 @@ def _cost(records: Sequence[Record], run: Run) -> CostFigures:
             charge(start, record["t"])
     for start in running.values():
         charge(start, end)
-    total = paid = spent["base"] + spent["on-demand"] + spent["spot"]
-    unused = 0
-    if run.terms is not None:
-        facts = paid_facts(records, run.start, end, run.terms)
-        paid = facts.bill(run.start, end)
-        unused = sum(one.cost(run.start, end) for one in facts.unused)
     return CostFigures(
-        total=dollars(total),
-        paid=dollars(paid),
-        unused=dollars(unused),
+        total=dollars(spent["base"] + spent["on-demand"] + spent["spot"]),
         peak_hourly=dollars(peak),
         base=dollars(spent["base"]),
         on_demand=dollars(spent["on-demand"]),

@@ -51,7 +51,6 @@ from dovetail.simulate.clusterautoscaler.scaleup import (
     estimate,
     least_waste,
     parse_totals,
-    unfitness,
 )
 from dovetail.simulate.environment.cloud import shortages
 from dovetail.simulate.environment.nodegroup import Member, Place, offerings
@@ -370,10 +369,7 @@ class ClusterAutoscaler:
             return None
         most = min(group.spec.most - group.target, self._nodes_left())
         found = estimate(template, fitting, view, most=most)
-        if not found.nodes:
-            return None
-        unfit = unfitness(node, len(self._cluster.nodes()))
-        return Option(group.spec.name, node, found.nodes, found.pods, group.price, unfit)
+        return Option(group.spec.name, node, found.nodes, found.pods) if found.nodes else None
 
     def _raise(self, option: Option) -> list[tuple[str, int, int, int]]:
         """Raise the group's target, or those of similar groups evenly: (group, old, new, maximum) each."""

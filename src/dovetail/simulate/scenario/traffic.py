@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -224,6 +225,7 @@ def _noise(service: str, seed: int, second: int) -> float:
     return before + (after - before) * part / _NOISE_STEP
 
 
+@lru_cache(maxsize=4096)  # each is asked for every few seconds of two half minutes
 def _draw(service: str, seed: int, step: int) -> float:
     return stream(seed, f"service {service}", f"noise {step}").uniform(-1, 1)
 

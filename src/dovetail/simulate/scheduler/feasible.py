@@ -5,13 +5,15 @@ The scheduler keeps room on a node for pods that wait and are nominated to it, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from dovetail.api.codec import encode
-from dovetail.api.core import Pod
+from dovetail.api.core import Pod, PodSpec
+from dovetail.base.memo import by_identity
 from dovetail.base.streams import stream
 from dovetail.model.filters import (
     ClusterView,
@@ -27,6 +29,9 @@ from dovetail.model.filters import (
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.preemption import Preemption, Refusal, preempt
 from dovetail.simulate.scheduler.sampling import enough, named_nodes
+
+_KINDS = 128  # of pods, of which is remembered what nodes are to them
+_FEW = 16
 
 
 class Nominations:
@@ -91,6 +96,48 @@ class Nominations:
         assert all(self._by_node.values())
 
 
+@dataclass(slots=True)
+class _Known:
+    """What the filters of one node said of a kind of pods. Holds for that node with those pods."""
+
+    node: NodeView
+    used: object
+    alone: Reasons | None = None
+    nominated: Sequence[PodFacts] = ()
+    beside: Reasons | None = None
+
+
+class _Repeated(Placement):
+    """A pod whose like was placed before: only nodes that changed since then are examined anew.
+
+    For pods without volumes: what those are bound to changes without any change of a node.
+    """
+
+    def __init__(self, pod: Pod, view: ClusterView, known: dict[str, _Known]) -> None:
+        super().__init__(pod, view)
+        self._known = known
+
+    def alone(self, node: NodeView) -> Reasons:
+        """See Placement."""
+        known = self._of(node)
+        if known.alone is None:
+            known.alone = super().alone(node)
+        return known.alone
+
+    def beside(self, node: NodeView, nominated: Sequence[PodFacts]) -> Reasons:
+        """See Placement."""
+        known = self._of(node)
+        if known.beside is None or known.nominated is not nominated:
+            known.nominated, known.beside = nominated, super().alone(node.with_more(nominated))
+        return known.beside
+
+    def _of(self, node: NodeView) -> _Known:
+        known = self._known.get(node.name)
+        if known is None or known.node is not node or known.used is not node.used:
+            known = self._known[node.name] = _Known(node, node.used)
+        return known
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The nodes that may take the pod, of those looked at, in order of name; without any, the scheduler's
@@ -117,23 +164,27 @@ class Feasibility:
         # of view and nominations.
         self._refused: dict[tuple[bytes, str], Verdict] = {}
         self._version = (-1, -1)
+        # By kind of pods what is known of the nodes for them; what was asked about longest ago is forgotten.
+        self._known: dict[bytes, dict[str, _Known]] = {}
         self._start = 0  # where in the list of nodes the next attempt begins
 
     def judge(self, pod: Pod) -> Verdict:
         """Ask all filters about the pod's nominated node; about others if it may not run there."""
         view, name = self._cluster.view, pod.status.nominated_node_name
         ahead = partial(self._nominations.ahead_of, pod)
-        if name in view.nodes and not Placement(pod, view).examine(view.nodes[name], ahead(name)):
+        alike = _kind(pod)
+        placement = self._placement(pod, alike)
+        if name in view.nodes and not placement.examine(view.nodes[name], ahead(name)):
             return Verdict(nodes=(view.nodes[name],))
         version = (view.version, self._nominations.version)
         if self._version != version:
             self._refused.clear()
             self._version = version
-        kind = (_kind(pod), name if name in view.nodes else "")
+        kind = (alike, name if name in view.nodes else "")
         known = self._refused.get(kind)
         if known is not None:
             return known
-        found = self._search(Placement(pod, view), ahead)
+        found = self._search(placement, ahead)
         if names := found.feasible:
             return Verdict(nodes=tuple(view.nodes[name] for name in names))
         outcome = self._preempt(pod, found, ahead)
@@ -141,6 +192,18 @@ class Feasibility:
             return Verdict(message=found.message(""), preemption=outcome)
         verdict = self._refused[kind] = Verdict(message=found.message(outcome.text), keeps=outcome.keeps)
         return verdict
+
+    def _placement(self, pod: Pod, kind: bytes) -> Placement:
+        view = self._cluster.view
+        if pod.spec.volumes:
+            return Placement(pod, view)
+        known = self._known.pop(kind, {})
+        if len(known) > 2 * len(view.nodes) + _FEW:
+            known = {name: one for name, one in known.items() if name in view.nodes}
+        self._known[kind] = known
+        if len(self._known) > _KINDS:
+            del self._known[next(iter(self._known))]
+        return _Repeated(pod, view, known)
 
     def _search(self, placement: Placement, ahead: Nominated) -> Examination:
         """Go round the nodes until enough may take the pod and one more would; all of them if none may."""
@@ -176,6 +239,10 @@ class Feasibility:
 
 def _kind(pod: Pod) -> bytes:
     meta = pod.metadata
-    return msgspec.json.encode(
-        (meta.namespace, meta.labels, bool(meta.deletion_timestamp), encode(pod.spec)), order="deterministic"
-    )
+    own = (meta.namespace, meta.labels, bool(meta.deletion_timestamp))
+    return msgspec.json.encode(own, order="deterministic") + _spec(pod.spec)
+
+
+@by_identity(8_192)
+def _spec(spec: PodSpec) -> bytes:
+    return msgspec.json.encode(encode(spec), order="deterministic")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -18,9 +18,13 @@ _LEFTOVER = 5 * MINUTE
 
 @dataclass(slots=True)
 class _Entry:
-    """A pod that is waiting, and where: due now, being tried, waiting for a change, or for its back-off."""
+    """A pod that is waiting, and where: due now, being tried, waiting for a change, or for its back-off.
+
+    `looks`: where it may go hangs on where other pods are.
+    """
 
     pod: Pod
+    looks: bool
     arrival: int  # number of its arrival, or of its latest return: the order among equal priorities
     refusals: int = 0
     errors: int = 0  # since the latest refusal
@@ -44,6 +48,7 @@ class SchedulingQueue:
         self._errors: list[tuple[int, int, int, str]] = []  # the same
         # The entries whose place is "stuck", by uid; in order of `failed_at`, as time never goes back.
         self._stuck: dict[str, _Entry] = {}
+        self._looking: dict[str, _Entry] = {}  # those of them that look at other pods, in the same order
         self._arrivals = 0
 
     def __len__(self) -> int:
@@ -55,14 +60,14 @@ class SchedulingQueue:
         if entry is not None:
             known, entry.pod = entry.pod, pod
             return known
-        entry = _Entry(pod, self._number())
+        entry = _Entry(pod, looks_at_pods(pod), self._number())
         self._entries[pod.metadata.uid] = entry
         self._activate(entry)
         return None
 
     def remove(self, uid: str) -> Pod | None:
         """The pod is bound or gone; answers it if it waited."""
-        self._stuck.pop(uid, None)
+        self._unstick(uid)
         entry = self._entries.pop(uid, None)
         return entry.pod if entry is not None else None
 
@@ -102,12 +107,26 @@ class SchedulingQueue:
         else:
             entry.place = "stuck"
             self._stuck[uid] = entry
+            if entry.looks:
+                self._looking[uid] = entry
         return entry.pod
 
     def wake(self, now: int, concerns: Callable[[Pod], bool]) -> None:
         """Something changed: the stuck pods that it concerns may fit now."""
-        for uid, entry in [item for item in self._stuck.items() if concerns(item[1].pod)]:
-            del self._stuck[uid]
+        self._wake(now, [uid for uid, entry in self._stuck.items() if concerns(entry.pod)])
+
+    def wake_looking(self, now: int) -> None:
+        """A pod came to a node: that can only help those that want to be near it, or that spread."""
+        self._wake(now, list(self._looking))
+
+    def _unstick(self, uid: str) -> None:
+        self._stuck.pop(uid, None)
+        self._looking.pop(uid, None)
+
+    def _wake(self, now: int, uids: Sequence[str]) -> None:
+        for uid in uids:
+            entry = self._stuck[uid]
+            self._unstick(uid)
             if _over(entry.retry_at, now):
                 self._activate(entry)
             else:
@@ -135,7 +154,7 @@ class SchedulingQueue:
                     self._activate(self._entries[item[-1]])
         oldest = takewhile(lambda entry: entry.failed_at + _LEFTOVER <= now, self._stuck.values())
         for entry in tuple(oldest):
-            del self._stuck[entry.pod.metadata.uid]
+            self._unstick(entry.pod.metadata.uid)
             self._activate(entry)
 
     def _is_current(self, item: tuple[int, int, int, str], place: str) -> bool:
@@ -150,6 +169,13 @@ class SchedulingQueue:
     def _activate(self, entry: _Entry) -> None:
         entry.place = "active"
         heapq.heappush(self._active, (-entry.pod.spec.priority, entry.arrival, entry.pod.metadata.uid))
+
+
+def looks_at_pods(pod: Pod) -> bool:
+    """True iff a pod that comes to a node may help this one: it wants to be near others, or spreads."""
+    affinity = pod.spec.affinity
+    near = affinity is not None and affinity.pod_affinity is not None
+    return near or bool(pod.spec.topology_spread_constraints)
 
 
 def _over(instant: int, now: int) -> bool:

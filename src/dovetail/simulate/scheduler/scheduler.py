@@ -91,7 +91,8 @@ class Scheduler:
             self._queue.remove(uid)
             self._nominations.drop(uid)
             if self._cluster.bind(pod, pod.spec.node_name):
-                self._wake(_looks_at_pods)
+                self._queue.wake_looking(self._clock.now())
+                self._news.set()
         elif self._is_mine(pod):
             known = self._queue.add(pod)
             self._nominations.set(pod, pod.status.nominated_node_name)
@@ -248,10 +249,3 @@ def _everybody(_: Pod) -> bool:
 
 def _has_volumes(pod: Pod) -> bool:
     return bool(pod.spec.volumes)
-
-
-def _looks_at_pods(pod: Pod) -> bool:
-    """A pod that came to a node can only help those that want to be near it, or that spread."""
-    affinity = pod.spec.affinity
-    near = affinity is not None and affinity.pod_affinity is not None
-    return near or bool(pod.spec.topology_spread_constraints)

@@ -25,7 +25,7 @@ from dovetail.model.affinity import AffinityRule, NamespaceLabels, affinity_rule
 from dovetail.model.filters import ClusterView, NodeView
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.selector import node_rule, node_term
-from dovetail.model.spread import SpreadRule, spread_rules
+from dovetail.model.spread import spread_rules
 from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
 from dovetail.simulate.scheduler.cluster import Cluster, score_requests
 
@@ -114,24 +114,12 @@ def _soft_rules(pod: Pod, view: ClusterView) -> list[_Soft]:
     meta = pod.metadata
     if pod.spec.topology_spread_constraints:
         return [
-            _Soft(
-                rule.key,
-                rule.max_skew,
-                view.counts(partial(_spread_counts, rule)),
-            )
-            for rule in spread_rules(pod)
-            if not rule.hard
+            _Soft(rule.key, rule.max_skew, view.counted(rule)) for rule in spread_rules(pod) if not rule.hard
         ]
     if meta.controller() is None:
         return []
-    alike = view.counts(
-        lambda namespace, marks, leaving: not leaving and namespace == meta.namespace and marks == meta.labels
-    )
+    alike = view.alike(meta.namespace, meta.labels)
     return [_Soft(key, skew, alike) for key, skew in _DEFAULT_SPREAD]
-
-
-def _spread_counts(rule: SpreadRule, namespace: str, marks: Mapping[str, str], leaving: bool) -> bool:
-    return not leaving and rule.counts(namespace, marks)
 
 
 def _affinity_counts(
@@ -147,12 +135,13 @@ def _spread(pod: Pod, feasible: Sequence[NodeView], view: ClusterView) -> list[i
     placed = [all(rule.key in node.labels for rule in rules) for node in feasible]
     totals = [0.0] * len(feasible)
     allowed = node_rule(pod)
-    counted = [node for node in view.nodes.values() if allowed.matches(node.name, node.labels)]
     for rule in rules:
         domains: dict[str, int] = {}
-        for node in counted:
-            domain = node.labels.get(rule.key, "")
-            domains[domain] = domains.get(domain, 0) + rule.per_node.get(node.name, 0)
+        for name, count in rule.per_node.items():
+            node = view.nodes[name]
+            if allowed.matches(name, node.labels):
+                domain = node.labels.get(rule.key, "")
+                domains[domain] = domains.get(domain, 0) + count
         here = {node.labels[rule.key] for node, fine in zip(feasible, placed, strict=True) if fine}
         weight = math.log((len(feasible) if rule.key == labels.HOSTNAME else len(here)) + 2)
         for i, node in enumerate(feasible):

@@ -31,6 +31,7 @@ KINDS: frozenset[type[Object]] = frozenset(
     )
 )
 T = TypeVar("T", bound=Object)
+Index = dict[str, dict[str, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,10 @@ class Mirror:
     bound: dict[str, int] = field(default_factory=dict)  # pod -> when it got its node
     overlapped: dict[str, int] = field(default_factory=dict)  # claim of two leaders' time -> when it was made
     marked: dict[str, int] = field(default_factory=dict)  # node -> when its spec or readiness last changed
+    # Invariant: the keys of `nodes` and `claims` by the instance that they name, and of claims by their pool.
+    _nodes_of: Index = field(default_factory=dict)
+    _claims_of: Index = field(default_factory=dict)
+    _members: Index = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.view.namespaces = self.namespaces
@@ -98,9 +103,12 @@ class Mirror:
                 self._pod(change)
             case Node():
                 _keep(self.nodes, change)
+                _index(self._nodes_of, change, lambda node: node.spec.provider_id)
                 self._node(change)
             case NodeClaim():
                 _keep(self.claims, change)
+                _index(self._claims_of, change, lambda claim: claim.status.provider_id)
+                _index(self._members, change, lambda claim: claim.metadata.labels.get(labels.NODEPOOL, ""))
                 if change.new is None:
                     self.overlapped.pop(known.key, None)
                 elif change.old is None and self.several():
@@ -116,24 +124,18 @@ class Mirror:
 
     def claim_of(self, node: Node) -> NodeClaim | None:
         """The claim whose instance the node is."""
-        provider_id = node.spec.provider_id
-        matching = (item for _, item in sorted(self.claims.items()) if item.status.provider_id == provider_id)
-        return next(matching, None) if provider_id else None
+        names = self._claims_of.get(node.spec.provider_id, ()) if node.spec.provider_id else ()
+        return self.claims[min(names)] if names else None
 
     def node_of(self, claim: NodeClaim) -> Node | None:
         """The node of the claim's instance."""
-        provider_id = claim.status.provider_id
-        matching = (item for _, item in sorted(self.nodes.items()) if item.spec.provider_id == provider_id)
-        return next(matching, None) if provider_id else None
+        names = self._nodes_of.get(claim.status.provider_id, ()) if claim.status.provider_id else ()
+        return self.nodes[min(names)] if names else None
 
     def machines(self, pool: str) -> list[tuple[NodeClaim, Node | None]]:
         """The pool's claims by name, each with its node if there is one."""
-        by_provider = {node.spec.provider_id: node for node in self.nodes.values()}
-        return [
-            (claim, by_provider.get(claim.status.provider_id) if claim.status.provider_id else None)
-            for _, claim in sorted(self.claims.items())
-            if claim.metadata.labels.get(labels.NODEPOOL) == pool
-        ]
+        claims = (self.claims[name] for name in sorted(self._members.get(pool, ())))
+        return [(claim, self.node_of(claim)) for claim in claims]
 
     def _pod(self, change: Change) -> None:
         pod, old = change.new, change.old
@@ -198,6 +200,17 @@ def _keep(table: dict[str, T], change: Change) -> None:
         table.pop(change.about.key, None)
     else:
         table[change.about.key] = change.new  # type: ignore[assignment]  # the caller matched the kind
+
+
+def _index(index: Index, change: Change, place: Callable[[Any], str]) -> None:
+    key, old, new = change.about.key, change.old, change.new
+    before, now = place(old) if old is not None else None, place(new) if new is not None else None
+    if before is not None and before != now:
+        index.get(before, {}).pop(key, None)
+        if not index.get(before, True):
+            del index[before]
+    if now is not None:
+        index.setdefault(now, {})[key] = None
 
 
 def _with(table: Mapping[str, T], item: T, gone: bool) -> Mapping[str, T]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition, is_true
+from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
 from dovetail.model import labels
-from dovetail.model.resources import add, amounts
+from dovetail.model.resources import Resources, amounts
 from dovetail.simulate.violations.mirror import Change, Mirror
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.verify import Violation
@@ -33,13 +34,21 @@ def within_limits(mirror: Mirror, change: Change) -> Iterator[Violation]:
     pool = mirror.pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
     if pool is None or not pool.spec.limits:
         return
-    used: dict[str, int] = {}
+    limits = amounts(pool.spec.limits)
+    used = dict.fromkeys(limits, 0)
     for member, node in mirror.machines(pool.key):
         if not _leaving(member, node) and not _unknowable(mirror, claim.key, member.key):
-            used = add(used, {**amounts(member.status.capacity), "nodes": 1})
-    for name, limit in sorted(amounts(pool.spec.limits).items()):
-        if used.get(name, 0) > limit:
+            capacity = _capacity(member)
+            for name in used:
+                used[name] += 1 if name == "nodes" else capacity.get(name, 0)
+    for name, limit in sorted(limits.items()):
+        if used[name] > limit:
             yield Violation("limits", pool.key, f"{claim.key} brings {name} to {used[name]}, over {limit}")
+
+
+@by_identity(32_768)
+def _capacity(claim: NodeClaim) -> Resources:
+    return amounts(claim.status.capacity)
 
 
 def _unknowable(mirror: Mirror, claim: str, other: str) -> bool:

@@ -6,7 +6,8 @@ enter the view at once: `learn` for created and patched objects, `mark_deleting`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, KeysView
 from typing import TypeVar
 
 from dovetail.api.core import Pod
@@ -29,6 +30,8 @@ class View:
         # Invariant: the second counts the first, which has every known pod that has a controller.
         self._standings: dict[str, tuple[str, Standing]] = {}
         self._counts: dict[str, dict[Standing, int]] = {}
+        # Name of a node -> pods bound to it.
+        self._bound: dict[str, int] = {}
         # UIDs this side has asked to delete and not yet seen go: older events must not revive them.
         self._deleting: set[str] = set()
         # UIDs seen go: a late answer to a write must not bring them back.
@@ -44,6 +47,7 @@ class View:
             return False
         if known is not None and known.metadata.uid != meta.uid:
             self.forget(known)  # its name is taken by another object, so it must have gone
+        self._count_bound(self._objects[kind].get(key), obj)
         self._objects[kind][key] = obj
         owner = meta.controller()
         if owner is not None:
@@ -71,11 +75,24 @@ class View:
         if known is None or known.metadata.uid != uid:
             return
         del self._objects[obj.KIND][obj.key]
+        self._count_bound(known, None)
         owner = known.metadata.controller()
         if owner is not None:
             self._children.get(owner.uid, {}).pop((obj.KIND, obj.key), None)
             if isinstance(known, Pod):
                 self._stand(known, owner.uid, None)
+
+    def _count_bound(self, old: Object | None, new: Object | None) -> None:
+        for obj, change in ((old, -1), (new, 1)):
+            name = obj.spec.node_name if isinstance(obj, Pod) else ""
+            if name:
+                self._bound[name] = self._bound.get(name, 0) + change
+                if not self._bound[name]:
+                    del self._bound[name]
+
+    def nodes_with_pods(self) -> KeysView[str]:
+        """The names that pods are bound to, of nodes that may not exist."""
+        return self._bound.keys()
 
     def mark_deleting(self, obj: Object) -> None:
         """This side has asked for the object's deletion."""
@@ -125,6 +142,7 @@ class View:
                 assert self._standings[pod.metadata.uid] == (owner.uid, now)
                 counts = counted.setdefault(owner.uid, dict.fromkeys(Standing, 0))
                 counts[now] += 1
+        assert self._bound == Counter(pod.spec.node_name for pod in self.all(Pod) if pod.spec.node_name)
         nothing = dict.fromkeys(Standing, 0)
         assert {uid: counts for uid, counts in self._counts.items() if counts != nothing} == counted
 

@@ -23,7 +23,6 @@ def period_of(result: Result) -> Period:
         zone=file.timezone,
         offset_seconds=round(offset.total_seconds()),
         region=file.region,
-        terms=result.scenario.terms,
     )
 
 
