@@ -5,6 +5,7 @@ python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json 
 python -m benchmarks.realised --drift [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 python -m benchmarks.realised --beside [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 
+The first and the last play an hour, or `--minutes` of it: five are enough to see where pods go.
 The second form plays ten of them, or those that are named, on a real control plane as well, in the machine's
 own time, and prints each beside its simulation. The third lets all nodes drift after the burst, and takes
 half of the pods away an hour later. The fourth plays each burst with Karpenter's heuristics too.
@@ -62,10 +63,10 @@ def main() -> int:
     parser.add_argument("--drift", action="store_true", help="let nodes drift, and pods go, after the burst")
     parser.add_argument("--beside", action="store_true", help="with Karpenter's heuristics too")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
-    parser.add_argument("--minutes", type=int, default=4, help="from the burst on, with --cluster (4)")
+    parser.add_argument("--minutes", type=int, help="from the burst on: 60, and 4 with --cluster")
     arguments = parser.parse_args()
     if arguments.cluster:
-        rows = list(_side_by_side(arguments.workload or cluster.TEN, arguments.minutes))
+        rows = list(_side_by_side(arguments.workload or cluster.TEN, arguments.minutes or 4))
         _compare(rows)
         _write(arguments.json, rows, {})
         return 0
@@ -79,13 +80,20 @@ def main() -> int:
         return 0
     if arguments.beside:
         print(BESIDE_HEAD)
-        rows = list(_played(play_beside, _beside_line, chosen, arguments.seeds, arguments.jobs))
+        run = partial(play_beside, minutes=arguments.minutes or 60)
+        rows = list(_played(run, _beside_line, chosen, arguments.seeds, arguments.jobs))
         _print_dearer(rows)
         _write(arguments.json, rows, {})
         return 0
     print(HEAD)
     rows = list(
-        _played(partial(play, nominate=not arguments.alone), _line, chosen, arguments.seeds, arguments.jobs)
+        _played(
+            partial(play, nominate=not arguments.alone, minutes=arguments.minutes or 60),
+            _line,
+            chosen,
+            arguments.seeds,
+            arguments.jobs,
+        )
     )
     _print_medians(rows)
     _write(arguments.json, rows, _medians(rows))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.realised.workloads import BURST_MINUTES, workloads
+from benchmarks.realised.workloads import BURST_MINUTES, HOUR_MINUTES, workloads
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.collector import collect_seldom
 from dovetail.model.offering import NANO_DOLLARS
@@ -43,21 +43,25 @@ class Realised:
     moved: int  # pods evicted within the hour
 
 
-def play(run: tuple[str, int], *, nominate: bool = True) -> dict[str, Any]:
-    """One workload, by name, on one seed: the fields of Realised, and how long it took."""
-    result, burst = _simulated(run, nominate=nominate)
+def play(
+    run: tuple[str, int], *, nominate: bool = True, minutes: int = HOUR_MINUTES - BURST_MINUTES
+) -> dict[str, Any]:
+    """One workload, by name, on one seed: the fields of Realised, and how long it took. So many minutes from
+    the burst on: a few are enough to see where its pods go.
+    """
+    result, burst = _simulated(run, nominate=nominate, minutes=minutes)
     found = realised(result.records, burst, result.end)
     name, seed = run
     return {"workload": name, "seed": seed, "seconds": round(result.wall_seconds, 1), **asdict(found)}
 
 
-def play_beside(run: tuple[str, int]) -> dict[str, Any]:
+def play_beside(run: tuple[str, int], *, minutes: int = HOUR_MINUTES - BURST_MINUTES) -> dict[str, Any]:
     """The same burst with Karpenter's heuristics too. Of both: dollars that the first 15 minutes cost, $/h
-    then and at the end of the hour, and seconds until 99 % of the pods were bound.
+    then and at the end, and seconds until 99 % of the pods were bound.
     """
     row: dict[str, Any] = {"workload": run[0], "seed": run[1]}
     for policy in POLICIES:
-        result, burst = _simulated(run, policy=policy)
+        result, burst = _simulated(run, policy=policy, minutes=minutes)
         records, late = result.records, burst + EARLY
         row[policy] = {
             "spent": _spent(records, burst, late) / NANO_DOLLARS,
@@ -69,14 +73,19 @@ def play_beside(run: tuple[str, int]) -> dict[str, Any]:
 
 
 def _simulated(
-    run: tuple[str, int], *, nominate: bool = True, policy: str = "dovetail"
+    run: tuple[str, int],
+    *,
+    nominate: bool = True,
+    policy: str = "dovetail",
+    minutes: int = HOUR_MINUTES - BURST_MINUTES,
 ) -> tuple[Result, int]:
     """How it went, and the instant of the burst."""
     name, seed = run
     collect_seldom()
     workload = next(one for one in workloads() if one.name == name)
     with tempfile.TemporaryDirectory() as folder:
-        written = workload.write(Path(folder) / "scenario", nominate=nominate, policy=policy)
+        path = Path(folder) / "scenario"
+        written = workload.write(path, BURST_MINUTES + minutes, nominate=nominate, policy=policy)
         scenario = load(written).seeded(seed)
         return simulate(scenario), scenario.start + BURST_MINUTES * MINUTE
 

@@ -85,6 +85,62 @@ def test_expanders(case: dict[str, Any]) -> None:
     assert answer == {name: sorted(found) for name, found in case["expected"].items()}
 
 
+_UNIT = scaleup.CORE_PRICE / 20  # so that a pod of one core costs 20, as in the original's own test
+
+
+def priced(name: str, cores: int, nodes: int, price: int, asked: list[str], cluster: int) -> scaleup.Option:
+    """An option whose node costs so much in the units of the original's test."""
+    written = {"metadata": {"name": name}, "status": {"capacity": {"cpu": str(cores), "memory": "1Gi"}}}
+    node = decode({"apiVersion": "v1", "kind": "Node", **written}, Node)
+    container = {"name": "c", "image": "app"}
+    helped = pods(
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"p{i}"},
+                "spec": {"containers": [{**container, "resources": {"requests": {"cpu": cpu}}}]},
+            }
+            for i, cpu in enumerate(asked)
+        ]
+    )
+    unfit = scaleup.unfitness(node, cluster)
+    return scaleup.Option(name, node, nodes, tuple(helped), round(price * _UNIT * 1e9), unfit)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "cluster", "taken"),
+    [
+        # (nodes, price of one, pods) for nodes of one core and of four; where five nodes are, two cores are
+        # preferred, and where ten are, four.
+        ((2, 20, ["1", "500m"]), (1, 200, ["1", "500m"]), 5, "one"),
+        ((2, 50, ["1", "500m"]), (1, 200, ["1", "500m"]), 10, "other"),  # dearer, but preferred
+        ((80, 20, ["1", "500m"]), (40, 200, ["1", "500m"]), 10, "one"),  # so many that it does not matter
+        ((2, 200, ["1", "500m"]), (1, 100, ["1", "500m"]), 5, "other"),
+        ((2, 200, ["1"]), (1, 200, ["1", "500m"]), 5, "other"),  # more pods for the same
+        ((2, 0, ["1"]), (1, 200, ["1", "500m"]), 5, "other"),  # no price, no option
+    ],
+)
+def test_the_price_expander_answers_as_in_the_originals_own_test(
+    one: tuple[int, int, list[str]], other: tuple[int, int, list[str]], cluster: int, taken: str
+) -> None:
+    options = [priced("one", 1, *one, cluster), priced("other", 4, *other, cluster)]
+    assert [option.group for option in scaleup.EXPANDERS["price"](options)] == [taken]
+
+
+def test_unfitness_counts_less_the_more_nodes_come_as_its_proposal_says() -> None:
+    said = {1: 4.0, 2: 3.800296, 3: 3.602354, 5: 3.218439, 10: 2.388851, 20: 1.441325, 50: 1.008712}
+    assert {nodes: round(scaleup.suppressed(4, nodes), 6) for nodes in said} == said
+
+
+@pytest.mark.parametrize(
+    ("cluster", "cores"), [(2, 1), (3, 2), (6, 2), (7, 4), (20, 4), (60, 8), (200, 16), (201, 32)]
+)
+def test_larger_machines_are_preferred_in_larger_clusters(cluster: int, cores: int) -> None:
+    sizes = {size: priced("one", size, 1, 1, ["1"], cluster).unfitness for size in (1, 2, 4, 8, 16, 32)}
+    assert [size for size, unfit in sizes.items() if unfit == 1] == [cores]
+
+
 @cases("utilization")
 def test_utilization(case: dict[str, Any]) -> None:
     given = case["input"]

@@ -188,6 +188,32 @@ def told(result: Result, reason: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
+    ("expander", "group_of_six", "group_of_one"),
+    [
+        ("[least-waste]", "dear", "dear"),
+        ("[price]", "spot", "spot"),
+        ("[priority, price]", "small", "small"),  # of the two that have the priority
+    ],
+)
+def test_prices_decide_where_they_are_asked_for(
+    tmp_path: Path, expander: str, group_of_six: str, group_of_one: str
+) -> None:
+    groups = (
+        group("dear", "c5.large", 9),
+        group("spot", "m5.large", 9).replace("zones", "capacityType: spot, zones"),
+        group("small", "m5.xlarge", 9),
+        group("large", "m5.4xlarge", 9),
+    )
+    more = f"clusterAutoscaler: {{ expander: {expander}, priorities: {{ 5: [small, large] }} }}"
+    for count, taken in ((6, group_of_six), (1, group_of_one)):
+        result = play(tmp_path, deployment("web", count, "1500m"), *groups, more=more)
+        assert [change[0] for change in raised(result)] == [taken]
+        assert result.summary.pods.unbound == 0
+        said = [str(one) for one in load(tmp_path).assumptions if one.subject == "the expander price"]
+        assert bool(said) is ("price" in expander)
+
+
+@pytest.mark.parametrize(
     ("kind", "after"),
     [("spot_interrupted", 120), ("instance_terminated", 0), ("instance_status", 35)],
 )
@@ -270,8 +296,8 @@ def test_nothing_is_done_while_many_nodes_are_not_ready(tmp_path: Path) -> None:
         ),
         (
             (group("a", "m5.large", 3),),
-            "clusterAutoscaler: { expander: [price, random] }",
-            "the expander price is not played: the original has no prices for AWS",
+            "clusterAutoscaler: { expander: [price, grpc] }",
+            "the expander grpc is not played: a server of your own decides",
         ),
         ((group("a", "m5.large", 3),), "clusterAutoscaler: { coresTotal: '9' }", "is not MIN:MAX"),
         ((group("a", "m5.large", 3),), "clusterAutoscaler: { scanInterval: 0s }", "is not more than 0s"),

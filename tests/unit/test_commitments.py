@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.base.clock import HOUR, MINUTE
-from dovetail.cli.cost_terms import read_terms
 from dovetail.cli.main import BAD_INPUT, OK, run
 from dovetail.cost.aggregate import Options, parse_keys, shares_of
 from dovetail.cost.allocation import UNUSED
@@ -19,6 +18,7 @@ from dovetail.cost.facts import Facts, Instance, PodRun, Rate, Workload
 from dovetail.cost.ledger import allocations, stepped
 from dovetail.cost.store import StoreFile, write_facts
 from dovetail.cost.window import Window
+from dovetail.simulate.scenario.commitments import read_terms
 
 _Text = pytest.CaptureFixture[str]
 _DOLLAR = 10**9
@@ -248,3 +248,34 @@ def test_the_command_shows_what_is_used(tmp_path: Path, capsys: _Text) -> None:
     assert run(command) == OK
     shown = " ".join(capsys.readouterr().out.split())
     assert "compute: 37.5% of $1.0000 is used; $0.6250 an hour more would cost nothing." in shown
+
+
+def test_a_simulation_is_paid_under_the_commitments_of_its_scenario(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To the cent as the command that counts any past says of its event log."""
+    events, terms, page = tmp_path / "events.jsonl", tmp_path / "terms.yaml", tmp_path / "report.html"
+    terms.write_text('savingsPlans: [{name: savings plan, hourly: 0.2, discount: "28%"}]')
+    plan = ("--savings-plan", "0.2")
+    given = (*plan, "--events", str(events), "--report", str(page), "-o", "json")
+    assert run(["simulate", "examples/burst", *given]) == OK
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert run(["cost", str(events), "--commitments", str(terms), "-o", "json"]) == OK
+    said = json.loads(capsys.readouterr().out)
+    assert cost["paid"] == pytest.approx(float(said["bill"]), abs=1e-4) and cost["paid"] < cost["total"]
+    assert f"Under the commitments ${cost['paid']:.2f} are paid" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--savings-plan", "lots"), "--savings-plan"),
+        (("--savings-plan", "1", "--savings-plan-discount", "all"), "--savings-plan-discount"),
+        (("--savings-plan", "0"), "must be more than 0"),
+    ],
+)
+def test_what_is_no_savings_plan(
+    flags: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "examples/burst", *flags]) == BAD_INPUT
+    assert words in capsys.readouterr().err

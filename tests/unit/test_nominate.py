@@ -11,7 +11,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.provisioning.causes import leans, open_to
-from dovetail.controllers.provisioning.nominate import destination, nomination, up
+from dovetail.controllers.provisioning.nominate import TURN, Turns, destination, nomination, up
 from dovetail.model.labels import NOMINATED, REGISTERED
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -120,7 +120,7 @@ def test_a_taint_closes_a_node_to_pods_that_do_not_tolerate_it() -> None:
     assert not open_to(tolerant, node("n1", "team", "dovetail.dev/opening"))
 
 
-def alike(owner: str, rule: dict[str, Any]) -> Pod:
+def alike(owner: str, rule: dict[str, Any], name: str = "p", **more: str) -> Pod:
     reference = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -128,7 +128,8 @@ def alike(owner: str, rule: dict[str, Any]) -> Pod:
         "uid": owner,
         "controller": True,
     }
-    return pod(spec=rule, ownerReferences=[reference])
+    node = {"nodeName": more["node"]} if "node" in more else {}
+    return pod(name, {**rule, **node}, more.get("nominated", ""), ownerReferences=[reference])
 
 
 def spread(key: str, must: str = "DoNotSchedule") -> dict[str, Any]:
@@ -142,3 +143,57 @@ def test_nodes_of_pods_that_are_spread_over_zones_open_with_all_others() -> None
 @pytest.mark.parametrize("rule", [{}, spread(HOST), spread(ZONE, "ScheduleAnyway")])
 def test_other_nodes_open_alone(rule: dict[str, Any]) -> None:
     assert not leans(alike("web", rule))
+
+
+def test_of_pods_that_are_alike_one_that_was_refused_waits_for_those_nominated_to_the_same_node() -> None:
+    turns = Turns()
+    waiting = [alike("web", spread(ZONE), name) for name in "abc"]
+    ready = [alike("web", spread(ZONE), name, nominated="n1") for name in "abc"]
+    bound = [alike("web", spread(ZONE), name, node="n1") for name in "abc"]
+    for before, after in zip(waiting, ready, strict=True):
+        assert turns.follow(None, before) == turns.follow(before, after) == ()
+
+    assert turns.follow(ready[0], waiting[0]) == ()
+    assert turns.wait(waiting[0], "n1", 10) == TURN
+    assert turns.wait(waiting[0], "n1", 11) == TURN - 1  # since it was asked first
+    assert turns.wait(waiting[0], "n2", 10) == 0
+    assert turns.follow(ready[1], waiting[1]) == ()
+    assert turns.wait(waiting[1], "n1", 20) == TURN
+    assert turns.follow(ready[2], bound[2]) == ("default/a", "default/b")
+    assert turns.wait(waiting[0], "n1", 30) == 0
+
+    for before, after in zip(waiting[:2], ready[:2], strict=True):
+        assert turns.follow(before, after) == ()
+    assert turns.follow(ready[0], waiting[0]) == ()
+    assert turns.wait(waiting[0], "n1", 5 * TURN) == TURN
+    assert turns.follow(waiting[0], None) == ()
+    assert turns.follow(ready[1], None) == ("default/a",)
+
+
+def test_the_turn_is_left_to_others_for_a_while_only() -> None:
+    turns = Turns()
+    one, other = (alike("web", spread(HOST), name, nominated="n1") for name in "ab")
+    turns.follow(None, one)
+    turns.follow(None, other)
+    refused = alike("web", spread(HOST), "a")
+    turns.follow(one, refused)
+    assert turns.wait(refused, "n1", 0) == TURN
+    assert turns.wait(refused, "n1", TURN) == 0
+    turns.follow(refused, one)  # nominated once more, and refused once more
+    turns.follow(one, refused)
+    assert turns.wait(refused, "n1", 3 * TURN) == TURN
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (alike("web", {}, "a"), alike("web", {}, "b", nominated="n1")),
+        (alike("web", spread(ZONE, "ScheduleAnyway"), "a"), alike("web", spread(ZONE), "b", nominated="n1")),
+        (alike("web", spread(ZONE), "a"), alike("batch", spread(ZONE), "b", nominated="n1")),
+        (pod("a", spread(ZONE)), pod("b", spread(ZONE), nominated="n1")),
+    ],
+)
+def test_pods_that_do_not_keep_each_other_out_do_not_wait(one: Pod, other: Pod) -> None:
+    turns = Turns()
+    turns.follow(None, other)
+    assert turns.wait(one, "n1", 0) == 0

@@ -151,6 +151,17 @@ def test_the_money_question(tmp_path: Path, capsys: _Text) -> None:
     assert found["existing"] == {"n0": ["shop/late"]} or len(found["existing"]) == 1
 
 
+def test_a_savings_plan_is_used_by_what_runs_on_demand(tmp_path: Path, capsys: _Text) -> None:
+    found = planned(tmp_path, capsys, [*cluster(), pod("large", cpu="9")], "--savings-plan", "1000")
+    (bought,) = found["nodeClaims"]
+    more = bought["instancePrice"] if bought["capacityType"] == "on-demand" else 0.0
+    used = found["savingsPlan"]
+    assert (used["hourly"], used["discount"]) == (1000.0, 0.28)
+    assert used["usedBefore"] == pytest.approx(0.72 * 4 * 0.428)  # the system's node is a spot one
+    assert used["usedAfter"] == pytest.approx(0.72 * (4 * 0.428 + more))
+    assert used["savedAfter"] == pytest.approx(used["usedAfter"] / 0.72 - 1000)
+
+
 def test_the_question_in_words(tmp_path: Path, capsys: _Text) -> None:
     planned(tmp_path, capsys, cluster())
     assert run(["plan", "-f", str(tmp_path / "cluster.json"), "--deadline", "1s"]) == OK

@@ -158,8 +158,9 @@ def test_a_snapshot_becomes_a_scenario_that_plays(
     assert run(["replay", str(snapshot), "--keep", str(kept), "--until", "4m", "-o", "json"]) == 0
     printed = capsys.readouterr()
     assert "1 are not played" in printed.err and "1 of bare-metal" in printed.err
-    assert "the 1 of the snapshot are not there at the start" in printed.err
+    assert "the 1 of the snapshot are there at the start" in printed.err
     summary = json.loads(printed.out)
+    assert (summary["nodes"]["initial"], summary["nodes"]["launched"]) == (1, 0)
     assert summary["pods"]["created"] == summary["pods"]["bound"] == 4  # web twice, db, the rollout's
     assert any(text.startswith("cloud: the simulated one") for text in summary["assumptions"])
 
@@ -310,6 +311,153 @@ def test_what_is_no_step(line: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message) as refused:
         read_history(tmp_path / "h.jsonl")
     assert refused.value.line == 2
+
+
+def of_pool(name: str, claim: str, hours: int, capacity_type: str = "on-demand") -> list[dict[str, Any]]:
+    """A node of the pool `general` and its claim, which is so many hours older than the snapshot."""
+    made = node(name, "us-east-1b", karpenter_sh__nodepool="general", team="a")
+    made["metadata"]["labels"]["karpenter.sh/capacity-type"] = capacity_type
+    made["spec"] = {}
+    made["metadata"]["creationTimestamp"] = "2026-03-02T10:00:00Z"
+    made["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    made["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-03-02T10:00:00Z"
+    owned = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": claim, "creationTimestamp": f"2026-03-02T{10 - hours:02}:00:00Z"},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [],
+        },
+        "status": {"nodeName": name, "providerID": f"aws:///us-east-1b/i-{name}"},
+    }
+    return [made, owned]
+
+
+def running(expire_after: str = "Never") -> list[dict[str, Any]]:
+    """Two nodes of a NodePool with pods of all kinds; three that cannot be played."""
+    pool, node_class = yaml.safe_load_all(POOL.read_text())
+    pool["spec"]["template"]["spec"]["expireAfter"] = expire_after
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["spot", "on-demand"]
+    pool["spec"]["disruption"]["consolidateAfter"] = "Never"
+    replicas = workload("ReplicaSet", "web-1", 4)
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "web",
+        "uid": "uid-web",
+        "controller": True,
+    }
+    replicas["metadata"]["ownerReferences"] = [owner]
+    broken = of_pool("n9", "general-bbbbb", 1)
+    broken[0]["status"]["conditions"][0]["status"] = "False"
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    return [
+        *(
+            pool,
+            node_class,
+            budget,
+            replicas,
+            workload("Deployment", "web", 4),
+            workload("StatefulSet", "db", 1),
+        ),
+        workload("DaemonSet", "logs"),
+        *of_pool("n3", "general-aaaaa", 2, "spot"),
+        *of_pool("n4", "general-zzzzz", 3),
+        *broken,
+        node("n5", "us-east-1b", kind="m5.unheard", karpenter_sh__nodepool="general"),
+        node("n6", "us-east-1b", karpenter_sh__nodepool="gone"),
+        *(pod(f"web-1-{i}", owner="uid-web-1", nodeName="n3") for i in range(1)),
+        *(pod(f"web-1-{i}", owner="uid-web-1", nodeName="n4") for i in range(1, 3)),
+        pod("web-1-3", owner="uid-web-1", nodeName="n9"),
+        pod("db-0", owner="uid-db", kind="StatefulSet", nodeName="n3"),
+        pod("lone", nodeName="n4"),
+        *(pod(f"logs-{n}", owner="uid-logs", kind="DaemonSet", nodeName=n) for n in ("n3", "n4")),
+    ]
+
+
+def test_nodes_of_node_pools_are_there_at_the_start_with_the_pods_that_ran_on_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot, kept = tmp_path / "prod.json", tmp_path / "kept"
+    snapshot.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": running("3h20m")}))
+    assert run(["replay", str(snapshot), "--keep", str(kept), "--until", "30m", "-o", "json"]) == 0
+    printed = capsys.readouterr()
+    assert (
+        "the 2 of the snapshot are there at the start, as old as in the snapshot, with 5 pods" in printed.err
+    )
+    for why in ("1 not ready", "1 of m5.unheard, which us-east-1 does not sell", "1 of NodePool gone, which"):
+        assert why in printed.err
+    lines = [json.loads(line) for line in (kept / "nodes.jsonl").read_text().splitlines()]
+    assert [(line["name"], line["nodeClaim"], line["age"]) for line in lines] == [
+        *(("n3", "general-aaaaa", "2h0m0s"), ("n4", "general-zzzzz", "3h0m0s"))
+    ]
+    assert lines[0]["pods"] == {"Deployment/shop/web": 1, "Pod/shop/db-0": 1} and lines[0]["labels"] == {
+        "team": "a"
+    }
+
+    result = simulate(load(kept))
+    starts = [one for one in result.records if one["kind"] == "instance.started"]
+    assert [(one["claim"], one["capacityType"]) for one in starts[:2]] == [
+        *(("general-aaaaa", "spot"), ("general-zzzzz", "on-demand"))
+    ]
+    first = [one for one in result.records if one["kind"] == "pod.bound" and one["t"] - result.start < SECOND]
+    where = sorted((str(one["pod"])[:8], one["node"]) for one in first if "logs" not in one["pod"])
+    web = [("shop/web", "n3"), ("shop/web", "n4"), ("shop/web", "n4")]
+    assert where == [("shop/db-", "n3"), ("shop/lon", "n4"), *web]
+    # The older one expires after its 3 hours and 20 minutes, as the cluster would have it.
+    (ended,) = [one for one in result.records if one["kind"] == "disrupted"]
+    assert (ended["claim"], ended["reason"]) == ("general-zzzzz", "expired")
+    assert 20 * MINUTE <= ended["t"] - result.start < 21 * MINUTE
+    figures = result.summary
+    # One for the pod of the node that is left out, one after the expiry.
+    assert (figures.nodes.initial, figures.nodes.launched, figures.nodes.base) == (2, 2, 0)
+    assert figures.pods.unbound == 0 and figures.cost.base == 0 and figures.cost.spot > 0
+    assert not [one for one in result.records if one["kind"] == "violation"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"name": "n"}', "is no node: Object missing required field `nodePool`"),
+        (
+            '{"name": "n1", "nodePool": "general", "instanceType": "m5.large", "zone": "us-east-1b"}',
+            "of line 1",
+        ),
+        (
+            '{"name": "n", "nodePool": "general", "instanceType": "m5.large", "zone": "z", "age": "x"}',
+            "age: ",
+        ),
+        (
+            '{"name": "n", "nodePool": "gone", "instanceType": "m5.large", "zone": "us-east-1b"}',
+            "no NodePool 'gone'",
+        ),
+        ('{"name": "n", "nodePool": "general", "instanceType": "m9.nano", "zone": "us-east-1b"}', "node n: "),
+        (
+            '{"name": "n", "nodePool": "general", "instanceType": "m5.large", "zone": "z", "pods": {"a": 1}}',
+            "no Kind/namespace/name",
+        ),
+    ],
+)
+def test_what_is_no_node_is_named_with_its_line(
+    line: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_replay(read([POOL]).manifests, Wanted("few", "us-east-1", length=MINUTE), tmp_path / "kept")
+    good = '{"name": "n1", "nodePool": "general", "instanceType": "m5.large", "zone": "us-east-1b"}'
+    (tmp_path / "kept" / "nodes.jsonl").write_text(f"{good}\n{line}\n")
+    scenario = tmp_path / "kept" / "scenario.yaml"
+    scenario.write_text(scenario.read_text() + "nodes: {file: nodes.jsonl}\n")
+    assert run(["simulate", str(tmp_path / "kept")]) == 2
+    told = capsys.readouterr().err
+    assert message in told and "nodes.jsonl:2" in told
+    scenario.write_text(scenario.read_text().replace("provider: simulated", "provider: aws"))
+    assert run(["simulate", str(tmp_path / "kept")]) == 2
+    assert "are played on the simulated cloud alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -72,10 +72,12 @@ def test_figures() -> None:
         "unbound": 1,
         "pendingSeconds": {"p50": 1.0, "p90": 51.0, "p99": 51.0, "max": 51.0},
     }
-    nodes = {"launched": 2, "terminated": 1, "peak": 2, "base": 1, "launchFailures": 1}
+    nodes = {"launched": 2, "terminated": 1, "peak": 2, "base": 1, "initial": 0, "launchFailures": 1}
     assert found["nodes"] == {**nodes, "expired": 1, "expiredDaily": 24.0}
     assert found["cost"] == {
         "total": pytest.approx(0.4 + 0.01 + 0.36 * 2980 / 3600, abs=1e-4),
+        "paid": pytest.approx(0.4 + 0.01 + 0.36 * 2980 / 3600, abs=1e-4),  # nothing was agreed on
+        "unused": 0.0,
         "peakHourly": pytest.approx(0.88),
         "base": pytest.approx(0.4),
         "onDemand": pytest.approx(0.298),

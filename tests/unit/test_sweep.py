@@ -158,3 +158,24 @@ def test_what_cannot_be_swept(
     assert run(["sweep", str(small), "--dataset", str(tmp_path / "runs"), *given]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("runs/*.parquet"))
+
+
+def test_costs_are_what_is_paid_under_a_savings_plan_and_rows_of_their_own(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = ("--savings-plan", "0.05", "--savings-plan-discount", "30%")
+    assert run(["simulate", str(small), *plan, "-o", "json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert cost["paid"] != cost["total"]
+    given = ("--vary", "settings.podMovesPerDay=1", "--dataset", str(tmp_path / "runs"), "--seeds", "1")
+    found = []
+    for flags in ((), plan, plan):
+        assert run(["sweep", str(small), *given, *flags, "-o", "json"]) == 0
+        printed = capsys.readouterr()
+        found.append(json.loads(printed.out)["combinations"][0]["mean"]["costPerDay"])
+    assert "1 runs, 1 of them known" in printed.err
+    assert found == pytest.approx([cost["total"] * 1440, cost["paid"] * 1440, cost["paid"] * 1440], rel=1e-3)
+    ways = ("--set", "settings.podMovesPerDay=2", "--seeds", "1", "-o", "json")
+    assert run(["compare", str(small), *plan, *ways]) == 0
+    figures = [way["mean"]["costPerDay"] for way in json.loads(capsys.readouterr().out)["ways"]]
+    assert figures == pytest.approx([cost["paid"] * 1440] * 2, rel=1e-3)

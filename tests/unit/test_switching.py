@@ -64,6 +64,26 @@ def test_a_savings_plan_that_fewer_nodes_do_not_use_up_is_paid_in_vain(
     assert "paid in vain" in capsys.readouterr().out
 
 
+def test_nodes_reach_their_age_whatever_moves(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    def change(one: Document) -> None:
+        if one["kind"] == "NodeClaim":
+            one["metadata"]["creationTimestamp"] = "2026-01-20T09:00:00Z"  # 13 days before the dump
+            one["spec"]["expireAfter"] = "480h"
+        if one["kind"] == "NodePool":
+            one["spec"]["disruption"]["budgets"] = [{"nodes": "0"}]  # no budget holds expiry
+
+    found = bill(tmp_path, capsys, change, "--days", "7,8,28,30")
+    pods = [one for one in cluster(0.01) if one["kind"] == "Pod"]
+    daemons = [one for one in pods if one["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"]
+    nodes, movable = found["nodes"]["now"], len(pods) - len(daemons)
+    # After 20 days: on the eighth, and their successors on the twenty-eighth.
+    days = {one["day"]: (one["nodesExpired"], one["podsOfExpiredNodes"]) for one in found["days"]}
+    assert days == {7: (0, 0), 8: (nodes, movable), 28: (nodes, movable), 30: (0, 0)}
+    assert found["expired"] == {"nodes": 2 * nodes, "pods": 2 * movable}
+    assert run(["compare", str(tmp_path / "cluster.json"), *WORK]) == 0
+    assert "nodes reach their age (expireAfter) in 30 days" in capsys.readouterr().out
+
+
 def test_budgets_decide_when_it_begins(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     never = bill(tmp_path, capsys, of_pools(budgets=[{"nodes": "0"}]))
     assert never["hourlyInTheEnd"] == never["hourlyNow"]
@@ -96,7 +116,6 @@ def test_what_takes_no_part_is_named(tmp_path: Path, capsys: CaptureFixture[str]
         (["DUMP", "--policy", "karpenter"], "--policy: means nothing for a dump"),
         (["DUMP", "examples/burst"], "the dump of a cluster is compared with itself"),
         (["examples/burst", "--region", "us-east-1"], "--region: means nothing for a scenario"),
-        (["examples/burst", "--savings-plan", "18"], "--savings-plan: means nothing for a scenario"),
         (["DUMP", "--savings-plan", "much"], "--savings-plan"),
         (["EMPTY"], "no NodePool"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import RenderableType
@@ -45,8 +45,7 @@ def _price(node: ExistingNode, kind: InstanceType | None, extra: int) -> Price |
     if kind is None:
         return None
     zone = node.labels.get(labels.ZONE, "")
-    capacity = node.labels.get(labels.CAPACITY_TYPE, "")
-    capacity = capacity or node.labels.get(_GROUP_CAPACITY, labels.ON_DEMAND).lower().replace("_", "-")
+    capacity = _capacity_type(node)
     sold = [one for one in kind.offerings if one.capacity_type == capacity and one.price]
     # A zone of another account's, or one that no longer sells the type, costs as the cheapest that does.
     here = [one for one in sold if one.zone == zone] or sorted(sold, key=lambda one: one.price)
@@ -54,6 +53,20 @@ def _price(node: ExistingNode, kind: InstanceType | None, extra: int) -> Price |
         return None
     listed = on_demand(kind, here[0].zone, here[0].price)
     return Price(here[0].price + extra, listed + extra, here[0].estimated, here[0].price)
+
+
+def listed_on_demand(nodes: Iterable[ExistingNode], prices: Mapping[str, Price]) -> int:
+    """What those of the nodes that run on demand come to at list prices, without their volumes."""
+    return sum(
+        prices[node.name].instance
+        for node in nodes
+        if node.name in prices and _capacity_type(node) not in (labels.SPOT, labels.RESERVED)
+    )
+
+
+def _capacity_type(node: ExistingNode) -> str:
+    own = node.labels.get(labels.CAPACITY_TYPE, "")
+    return own or node.labels.get(_GROUP_CAPACITY, labels.ON_DEMAND).lower().replace("_", "-")
 
 
 def bill_document(

@@ -84,8 +84,8 @@ def compare(
     work
         Of a dump: units of work instead of time, the same answer on every machine.
     savings_plan
-        Of a dump: dollars an hour of a Compute Savings Plan, such as 18: how much of it is used before and
-        after. Of a simulation's costs, `dovetail cost --commitments` of its event log says it.
+        Dollars an hour of a Compute Savings Plan, such as 18. Of a dump: how much of it is used before and
+        after. Of scenarios: costs are what is paid under it.
     savings_plan_discount
         How far its prices are below those on demand.
     output
@@ -95,7 +95,7 @@ def compare(
     """
     from dovetail.cli.prices import use_prices
     from dovetail.cli.runs_output import progress, remark, seeds_of, time_of
-    from dovetail.cli.savings_plan import savings_plan_of
+    from dovetail.cli.savings_plan import as_field, savings_plan_of
     from dovetail.cli.switching import Asked, after_switching
     from dovetail.simulate.experiment.comparison import compared, earlier
     from dovetail.simulate.experiment.runs import Job, cores, played
@@ -111,9 +111,9 @@ def compare(
         return
     _refuse(
         scenarios[0] if scenarios else None,
-        {"--region": region, "--deadline": deadline, "--work": work, "--savings-plan": savings_plan or None},
+        {"--region": region, "--deadline": deadline, "--work": work},
     )
-    ways = _ways(scenarios, policy, set_, manifests)
+    ways = _ways(scenarios, policy, set_, manifests, as_field(savings_plan, savings_plan_discount))
     old = [each for path in against for each in earlier(path)]
     if len(ways) + len(old) < 2:
         raise InputError(
@@ -163,25 +163,30 @@ def _refuse(given: Path | None, options: Mapping[str, object]) -> None:
 
 
 def _ways(
-    scenarios: Sequence[Path], policies: Sequence[Policy], settings: Sequence[str], manifests: Sequence[Path]
+    scenarios: Sequence[Path],
+    policies: Sequence[Policy],
+    settings: Sequence[str],
+    manifests: Sequence[Path],
+    everywhere: str = "",
 ) -> list[Variant]:
-    """Every scenario under every policy, as it is and with each change."""
+    """Every scenario under every policy, as it is and with each change; `everywhere` is set in all."""
     from dovetail.simulate.experiment.variant import Variant
     from dovetail.simulate.scenario.changed import Change
 
     if not scenarios:
         raise InputError("which scenario?", remedy="give a folder, such as examples/evening-rush")
     found = []
+    of_all = (Change.parse(everywhere),) if everywhere else ()
     for scenario in scenarios:
         for policy in policies or (None,):
             base = [scenario.name or str(scenario)] if len(scenarios) > 1 else []
             base += [policy] if policy is not None else []
-            found.append(Variant(" ".join(base) or "as it is", scenario, policy))
+            found.append(Variant(" ".join(base) or "as it is", scenario, policy, of_all))
             for text in settings:
-                changes = tuple(Change.parse(one) for one in text.split(";"))
+                changes = (*of_all, *(Change.parse(one) for one in text.split(";")))
                 found.append(Variant(" ".join([*base, text]), scenario, policy, changes))
             for path in manifests:
-                found.append(Variant(" ".join([*base, str(path)]), scenario, policy, (), path))
+                found.append(Variant(" ".join([*base, str(path)]), scenario, policy, of_all, path))
     return found
 
 

@@ -140,7 +140,7 @@ def cost(
 
 
 def _terms(path: Path | None) -> Terms | None:
-    from dovetail.cli.cost_terms import read_terms
+    from dovetail.simulate.scenario.commitments import read_terms
 
     return None if path is None else read_terms(path)
 

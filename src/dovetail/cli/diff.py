@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
     from dovetail.cli.question import Question
     from dovetail.cli.searching import Search
-    from dovetail.disrupt.bill import Price
     from dovetail.model.offering import InstanceType
     from dovetail.model.plan import Plan
     from dovetail.model.problem import Problem
@@ -339,12 +338,11 @@ def _terms(reading: Reading, problem: Problem) -> dict[str, Terms]:
 
 
 def _money(question: Question, before: Problem, after: Problem, going: frozenset[str]) -> tuple[Money, Plan]:
-    from dovetail.cli.bill_output import node_prices
+    from dovetail.cli.bill_output import listed_on_demand, node_prices
     from dovetail.model import labels
 
     search, region = question.search(), question.place.name if question.place else ""
     prices = node_prices(before, region)
-    on_demand = {node.name for node in before.nodes if node.labels.get(labels.CAPACITY_TYPE) != labels.SPOT}
     stay = {name: price for name, price in prices.items() if name not in going}
     plan, base = _replaced(search, after, going), None
     if going:
@@ -356,7 +354,7 @@ def _money(question: Question, before: Problem, after: Problem, going: frozenset
         after=kept + plan.cost.hourly,
         at_least=kept + plan.cost.lower_bound,
         as_is=kept + (base or plan).cost.hourly,
-        listed=(_listed(prices, on_demand), _listed(stay, on_demand) + bought),
+        listed=(listed_on_demand(before.nodes, prices), listed_on_demand(before.nodes, stay) + bought),
         unpriced=len(before.nodes) - len(prices),
         homeless=plan.refused,
         homeless_as_is=base.refused if base is not None else (),
@@ -369,7 +367,3 @@ def _replaced(search: Search, problem: Problem, going: frozenset[str]) -> Plan:
     from dovetail.disrupt.bill import without
 
     return search.answer(without(problem, going)).plan
-
-
-def _listed(prices: Mapping[str, Price], on_demand: set[str]) -> int:
-    return sum(price.instance for name, price in prices.items() if name in on_demand)

@@ -14,9 +14,9 @@ from rich.text import Text
 from dovetail.cli.diff import Answer
 from dovetail.cli.messages import visible
 from dovetail.cli.new_objects import WayBack, of_quota
-from dovetail.cli.savings_plan import Commitment
-from dovetail.cli.tables import add_row, new_table
-from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
+from dovetail.cli.savings_plan import Commitment, as_document, told
+from dovetail.cli.tables import add_row, hourly, new_table, signed_hourly
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.questions.change import FieldChange, Verdict, shown
 
 _SHOWN = 10
@@ -155,20 +155,20 @@ def _money(facts: Facts) -> Iterator[RenderableType]:
     money = facts.answer.money
     moved = any(not one.before and (one.after or one.possible) for one in facts.answer.verdicts)
     if not moved:
-        yield Text(f"All nodes cost {_hourly(money.before)}, before and after.")
+        yield Text(f"All nodes cost {hourly(money.before)}, before and after.")
     elif money.untried:
         yield Text(
-            f"All nodes cost {_hourly(money.before)} now. What they cost after the change is not known: "
+            f"All nodes cost {hourly(money.before)} now. What they cost after the change is not known: "
             f"{money.untried:,} pods were not looked at; a longer --deadline looks further."
         )
     else:
         yield Text(
-            f"All nodes cost {_hourly(money.before)} now and {_hourly(money.after)} after the change, "
-            f"{_hourly(money.at_least)} at least."
+            f"All nodes cost {hourly(money.before)} now and {hourly(money.after)} after the change, "
+            f"{hourly(money.at_least)} at least."
         )
         yield Text(
-            f"The same nodes replaced without the change would come to {_hourly(money.as_is)}, so the change "
-            f"itself is {_signed(money.after - money.as_is)}."
+            f"The same nodes replaced without the change would come to {hourly(money.as_is)}, so the change "
+            f"itself is {signed_hourly(money.after - money.as_is)}."
         )
     if money.unpriced:
         yield Text(
@@ -184,14 +184,7 @@ def _money(facts: Facts) -> Iterator[RenderableType]:
             "bold",
         )
     if facts.commitment is not None:
-        one = facts.commitment
-        used = [one.used(listed) for listed in money.listed]
-        yield Text(
-            f"Of a Savings Plan of {_hourly(one.hourly)} at {one.discount:.0%} below list prices, "
-            f"{_hourly(used[0])} is used now and {_hourly(used[1])} after the change: "
-            f"{_hourly(one.hourly - used[1])} would be paid for nothing. To the sums above it adds "
-            f"{_signed(-one.saved(money.listed[0]))} now and {_signed(-one.saved(money.listed[1]))} then."
-        )
+        yield Text(told(facts.commitment, *money.listed, "after the change"))
 
 
 def _next(facts: Facts, given: Path | None) -> Iterator[RenderableType]:
@@ -245,29 +238,10 @@ def document(facts: Facts) -> dict[str, Any]:
             "withoutPrice": money.unpriced,
         },
         "homelessPods": list(money.homeless),
-        "savingsPlan": None
-        if commitment is None
-        else {
-            "hourly": _dollars(commitment.hourly),
-            "discount": commitment.discount,
-            "usedBefore": _dollars(commitment.used(money.listed[0])),
-            "usedAfter": _dollars(commitment.used(money.listed[1])),
-            "savedBefore": _dollars(commitment.saved(money.listed[0])),
-            "savedAfter": _dollars(commitment.saved(money.listed[1])),
-        },
+        "savingsPlan": None if commitment is None else as_document(commitment, *money.listed),
         "undo": {"objects": list(facts.back.objects), "delete": list(facts.back.deletions)},
     }
 
 
 def _dollars(nanos: int) -> float:
     return nanos / NANO_DOLLARS
-
-
-def _hourly(nanos: int) -> str:
-    return f"${_dollars(nanos):,.2f}/h"
-
-
-def _signed(nanos: int) -> str:
-    sign = "-" if nanos < 0 else "+"
-    month = abs(nanos) * HOURS_A_MONTH / NANO_DOLLARS
-    return f"{sign}${abs(_dollars(nanos)):,.2f}/h ({sign}${month:,.0f} a month)"

@@ -28,6 +28,8 @@ def plan(
     reproducible: Annotated[bool, Parameter(negative="")] = False,
     trace: Path | None = None,
     report: Path | None = None,
+    savings_plan: str = "",
+    savings_plan_discount: str = "28%",
     output: Output = "table",
 ) -> None:
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
@@ -64,6 +66,11 @@ def plan(
         columns, moves.
     report
         Write an HTML report to this file: the plan, and a picture of how the solver found it.
+    savings_plan
+        Dollars an hour of a Compute Savings Plan, such as 18: how much of it is used now, and with the plan.
+        The plan itself is found at list prices.
+    savings_plan_discount
+        How far its prices are below those on demand.
     output
         table for people; json or yaml with every detail for programs.
     """
@@ -76,6 +83,7 @@ def plan(
     from dovetail.cli.plan_copies import copies, in_all
     from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
+    from dovetail.cli.savings_plan import as_document, savings_plan_of, told
     from dovetail.cli.searching import traced
     from dovetail.explain.architectures import other_architectures
     from dovetail.explain.pod import nearest_misses
@@ -86,6 +94,7 @@ def plan(
     check_target(report)
     question = question or Question()
     wanted, search = conditions(fail_on), question.search()
+    committed = savings_plan_of(savings_plan, savings_plan_discount)
     problem, copied = question.with_copies()
     region = question.place
     if problem.nodes:
@@ -118,11 +127,13 @@ def plan(
             **plan_output.document(plan, answer.elapsed, nearest, diversity, placed, more),
         }
     bought = plan.claims
+    listed = 0  # what the nodes on demand that are there come to
     if problem.nodes:
-        from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
+        from dovetail.cli.bill_output import bill_document, bill_lines, listed_on_demand, node_prices
         from dovetail.disrupt.bill import anew, bill, repack
 
         prices = node_prices(problem, region.name if region else "")
+        listed = listed_on_demand(problem.nodes, prices)
         fresh = search.part(_OF_NEW_NODES).answer(anew(problem))
         found = bill(problem, prices, fresh.plan)
         bought = (*plan.claims, *fresh.plan.claims)
@@ -132,6 +143,11 @@ def plan(
         bill_texts = [str(line) for line in lines if isinstance(line, Text)]
         tables += lines
         document["cluster"] = bill_document(found, moves, prices, cut_short=fresh.cut_short)
+    if committed is not None:
+        then = listed + plan_output.bought_on_demand(plan, more)
+        said.append(told(committed, listed, then, "with the plan"))
+        tables.append(Text(said[-1]))
+        document["savingsPlan"] = as_document(committed, listed, then)
     if reproducible:
         document.pop("elapsedSeconds", None)
     ends = list(fact_lines(problem, answer, search, region, question.reading, more))

@@ -21,6 +21,7 @@ from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.cloud.choice import MOST_TYPES
 from dovetail.explain.short_memory import short_of_memory
+from dovetail.model import labels
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.problem import Problem
@@ -169,6 +170,12 @@ def _bought(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> Iterator[
     yield from ((claim, 1) for claim in claims)
     for one in more:
         yield from ((claim, one.times) for claim in one.plan.claims)
+
+
+def bought_on_demand(plan: Plan, more: Sequence[Copies]) -> int:
+    """What its machines on demand come to at list prices, nano-dollars per hour, without their volumes."""
+    found = _bought(plan.claims, more)
+    return sum(times * one.instance_price for one, times in found if one.capacity_type == labels.ON_DEMAND)
 
 
 def _parts(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> dict[str, float]:

@@ -240,7 +240,7 @@ class Flags:
 
     def _cost_terms(self) -> Terms | None:
         # Commands without such a file have no use for what reads it.
-        from dovetail.cli.cost_terms import read_terms
+        from dovetail.simulate.scenario.commitments import read_terms
 
         return None if self.cost_commitments is None else read_terms(self.cost_commitments)
 

@@ -1,6 +1,7 @@
 """`--savings-plan`: how much of a Compute Savings Plan machines on demand use, by its discount alone.
 
-`dovetail cost --commitments` counts several, reserved instances and rates by type.
+Of what is played it is short for the scenario's section `commitments`, which has several, reserved instances
+and rates by type; `dovetail cost --commitments` counts these for any past.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.base.errors import InputError
+from dovetail.cli.tables import hourly, signed_hourly
+from dovetail.model.offering import NANO_DOLLARS, parse_dollars
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,6 @@ class Commitment:
 
 def savings_plan_of(hourly: str, discount: str) -> Commitment | None:
     """Of both flags; None without a plan. Raises InputError."""
-    from dovetail.model.offering import parse_dollars
-
     try:
         share = float(discount.removesuffix("%")) / 100
     except ValueError:
@@ -44,3 +45,37 @@ def savings_plan_of(hourly: str, discount: str) -> Commitment | None:
         return Commitment(parse_dollars(hourly.removeprefix("$")), share)
     except ValueError as error:
         raise InputError(str(error), source="--savings-plan", remedy="dollars an hour, such as 18") from None
+
+
+def as_field(hourly: str, discount: str) -> str:
+    """The plan as a field of a scenario, PATH=VALUE; "" without one. Raises InputError."""
+    from dovetail.base.yaml_writing import inline
+
+    plan = savings_plan_of(hourly, discount)
+    if plan is None:
+        return ""
+    given = {"name": "savings plan", "hourly": plan.hourly / NANO_DOLLARS, "discount": f"{plan.discount:.4%}"}
+    return f"commitments.savingsPlans={inline([given])}"
+
+
+def told(plan: Commitment, before: int, after: int, then: str) -> str:
+    """What nodes on demand use of it, that come to so much at list prices before and after."""
+    used = [plan.used(listed) for listed in (before, after)]
+    return (
+        f"Of a Savings Plan of {hourly(plan.hourly)} at {plan.discount:.0%} below list prices, "
+        f"{hourly(used[0])} is used now and {hourly(used[1])} {then}: "
+        f"{hourly(plan.hourly - used[1])} would be paid for nothing. To the sums above it adds "
+        f"{signed_hourly(-plan.saved(before))} now and {signed_hourly(-plan.saved(after))} then."
+    )
+
+
+def as_document(plan: Commitment, before: int, after: int) -> dict[str, float]:
+    """The same in dollars an hour."""
+    return {
+        "hourly": plan.hourly / NANO_DOLLARS,
+        "discount": plan.discount,
+        "usedBefore": plan.used(before) / NANO_DOLLARS,
+        "usedAfter": plan.used(after) / NANO_DOLLARS,
+        "savedBefore": plan.saved(before) / NANO_DOLLARS,
+        "savedAfter": plan.saved(after) / NANO_DOLLARS,
+    }

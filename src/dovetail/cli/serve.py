@@ -97,8 +97,8 @@ def _snapshot_routes(path: Path, region: str | None, deadline: str | None) -> li
 
 def _routes(path: Path, commitments: Path | None) -> list[web.RouteDef]:
     """Of what ran."""
-    from dovetail.cli.cost_terms import read_terms
     from dovetail.runtime.process.costapi import cost_routes
+    from dovetail.simulate.scenario.commitments import read_terms
     from dovetail.views.live.routes import fixed_routes, past_routes
     from dovetail.views.report.facts import OF_A_LOG, OF_A_RECORD
 

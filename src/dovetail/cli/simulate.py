@@ -27,6 +27,8 @@ def simulate(
     trace: Path | None = None,
     faults: Path | None = None,
     prices: Path | None = None,
+    savings_plan: str = "",
+    savings_plan_discount: str = "28%",
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
     events: Path | None = None,
@@ -69,6 +71,11 @@ def simulate(
     prices
         Prices to count instead: AWS's offer file of EC2 (index.json or index.csv of a region), or a CSV with
         instanceType,price and, if wanted, region,capacityType,zone. Plain or gzipped.
+    savings_plan
+        Dollars an hour of a Compute Savings Plan, such as 18: what is paid under it, beside list prices. The
+        scenario's section `commitments` has several, reserved instances and licences.
+    savings_plan_discount
+        How far its prices are below those on demand.
     output
         A summary to read, or JSON with every figure.
     report
@@ -88,14 +95,18 @@ def simulate(
     from rich.console import Console
 
     from dovetail.cli.prices import use_prices
+    from dovetail.cli.savings_plan import as_field
     from dovetail.cli.simulate_live import live_view, play_watched
     from dovetail.simulate.faults.plan import load as load_faults
     from dovetail.simulate.run import simulate as run_simulation
+    from dovetail.simulate.scenario.changed import Change
     from dovetail.simulate.scenario.scenario import load
     from dovetail.views.page.document import check_target
     from dovetail.views.report.write import write_report
 
-    plan = _changed(load(scenario, trace=trace), seed, until)
+    committed = as_field(savings_plan, savings_plan_discount)
+    fields = [Change.parse(committed)] if committed else []
+    plan = _changed(load(scenario, trace=trace, changes=fields), seed, until)
     for line in plan.notes:
         note(line)
     if prices is not None:

@@ -32,6 +32,8 @@ def sweep(
     until: str | None = None,
     measures: str = "costPerDay,waitP99",
     prices: Path | None = None,
+    savings_plan: str = "",
+    savings_plan_discount: str = "28%",
     jobs: int | None = None,
     on: str | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
@@ -67,6 +69,11 @@ def sweep(
         What counts, of the figures that `dovetail compare` shows; less is better.
     prices
         Prices to count instead, as of `dovetail simulate`.
+    savings_plan
+        Dollars an hour of a Compute Savings Plan, such as 18: costs are what is paid under it. How large it
+        had better be is `--vary 'commitments.savingsPlans[0].hourly=0.5,1,2'` of a scenario that has one.
+    savings_plan_discount
+        How far its prices are below those on demand.
     jobs
         Processes at once; as many as there are cores by default.
     on
@@ -80,6 +87,7 @@ def sweep(
 
     from dovetail.cli.prices import use_prices
     from dovetail.cli.runs_output import progress, seeds_of, time_of
+    from dovetail.cli.savings_plan import as_field
     from dovetail.simulate.experiment.dataset import Dataset, Row, fingerprint, summed_up
     from dovetail.simulate.experiment.engine import address, played_on
     from dovetail.simulate.experiment.runs import Job, cores, played
@@ -95,6 +103,9 @@ def sweep(
             remedy = "leave one of the two out"
             raise InputError("workers do not have the file of --prices", source="--on", remedy=remedy)
     axes = [Axis.parse(text) for text in vary]
+    if committed := as_field(savings_plan, savings_plan_discount):
+        path, _, value = committed.partition("=")
+        axes.append(Axis(path, (value,)))  # its rows are others than those at list prices
     if samples is not None and samples < 1:
         raise InputError(f"{samples} is not at least 1", source="--samples")
     numbers, length = seeds_of(seeds), time_of(until)

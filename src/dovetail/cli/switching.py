@@ -44,6 +44,7 @@ def after_switching(asked: Asked) -> None:
     from dovetail.cli.searching import Patience
     from dovetail.disrupt.bill import anew
     from dovetail.disrupt.switching import DAY, Pace, switching
+    from dovetail.simulate.replay.nodes import taken_at
 
     numbers = _numbers(asked.days)
     question = Question(
@@ -61,7 +62,7 @@ def after_switching(asked: Asked) -> None:
         )
     fresh = search.answer(anew(problem)).plan
     budget = patience.budget()
-    begun = time.process_time()
+    begun, now = time.process_time(), time.time_ns()
     found = switching(
         problem,
         objects,
@@ -70,7 +71,8 @@ def after_switching(asked: Asked) -> None:
         budget,
         Pace(),
         max(numbers) * DAY,
-        time.time_ns(),
+        now,
+        taken_at(question.reading.manifests) or now,
     )
     spent = time.process_time() - begun
     kept = sum(price.hourly for name, price in prices.items() if not _moves(problem, name))
@@ -115,10 +117,10 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     table = new_table("The bill after switching", "Day")
-    for heading in ("$ a day", "Saved", "$/h at its end", "Pods moved"):
+    for heading in ("$ a day", "Saved", "$/h at its end", "Pods moved", "Expired nodes", "Their pods"):
         table.add_column(heading, justify="right", no_wrap=True)
     daily = found.before * 24
-    add_row(table, "as it is", f"{_dollars(daily):,.0f}", "", f"{_dollars(found.before):,.2f}", "")
+    add_row(table, "as it is", f"{_dollars(daily):,.0f}", "", f"{_dollars(found.before):,.2f}", "", "", "")
     for number, paid in days(found, numbers).items():
         add_row(
             table,
@@ -127,6 +129,7 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
             f"{1 - paid / daily:.1%}",
             f"{_dollars(found.rate(number * DAY - 1)):,.2f}",
             f"{found.moved((number - 1) * DAY, number * DAY):,}",
+            *(f"{amount:,}" for amount in found.expired((number - 1) * DAY, number * DAY)),
         )
     console.print(table)
     hours = _hours(found, max(numbers))
@@ -149,9 +152,14 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
         console.print(f"No nodes do for less than ${_dollars(least):,.2f}/h.")
     for why, number in list(found.held.items())[:5]:
         console.print(f"{number:,} nodes take no part: {why}")
+    aged, theirs = found.expired(0, max(numbers) * DAY)
+    if aged:
+        console.print(
+            f"{aged:,} nodes reach their age (expireAfter) in {max(numbers)} days, with {theirs:,} pods: "
+            "what replaces them is taken to cost the same."
+        )
     console.print(
-        "Pods are counted as they are now; nodes that expire, drift or are interrupted meanwhile are "
-        "not counted."
+        "Pods are counted as they are now; nodes that drift or are interrupted meanwhile are not counted."
     )
 
 
@@ -201,9 +209,12 @@ def _json(found: Switching, numbers: tuple[int, ...], least: int | None) -> dict
                 "cost": _dollars(paid),
                 "hourlyAtItsEnd": _dollars(found.rate(number * DAY - 1)),
                 "podsMoved": found.moved((number - 1) * DAY, number * DAY),
+                "nodesExpired": found.expired((number - 1) * DAY, number * DAY)[0],
+                "podsOfExpiredNodes": found.expired((number - 1) * DAY, number * DAY)[1],
             }
             for number, paid in days(found, numbers).items()
         ],
+        "expired": dict(zip(("nodes", "pods"), found.expired(0, max(numbers) * DAY), strict=True)),
         "podsMovedByHour": {str(hour): count for hour, count in _hours(found, max(numbers)).items()},
         "difference": {
             "hourly": _dollars(found.before - found.after),

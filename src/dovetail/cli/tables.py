@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dovetail.cli.messages import visible
+from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 
 
 def new_table(title: str, *headings: str) -> Table:
@@ -27,3 +28,15 @@ def new_table(title: str, *headings: str) -> Table:
 def add_row(table: Table, *cells: str) -> None:
     """A row of plain text: what is in brackets is not markup, and control characters are written out."""
     table.add_row(*(Text(visible(cell)) for cell in cells))
+
+
+def hourly(nanos: int) -> str:
+    """Nano-dollars an hour as $1.20/h."""
+    return f"${nanos / NANO_DOLLARS:,.2f}/h"
+
+
+def signed_hourly(nanos: int) -> str:
+    """A difference of them, and what it comes to in a month."""
+    sign = "-" if nanos < 0 else "+"
+    month = abs(nanos) * HOURS_A_MONTH / NANO_DOLLARS
+    return f"{sign}${abs(nanos) / NANO_DOLLARS:,.2f}/h ({sign}${month:,.0f} a month)"

@@ -48,7 +48,7 @@ from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.resources import Resources, pod_requests, total
 from dovetail.solve.budget import SolveBudget
 from dovetail.units.duration import parse_nillable
-from dovetail.units.timestamp import to_rfc3339
+from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 DAY = 24 * HOUR
 _LOOK = 5 * MINUTE  # after a search that found nothing: not every end of a quiet time is looked at
@@ -85,6 +85,25 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Ageing:
+    """A node that is there in the end, and those in its stead: it reaches its age at `first` (ns since the
+    switch), its successor `age` later, and so on. Each time `pods` are made anew elsewhere.
+    """
+
+    first: int
+    age: int
+    pods: int
+
+    def times(self, start: int, end: int) -> int:
+        """How often in this time."""
+
+        def until(at: int) -> int:
+            return max(0, -(-(at - self.first) // self.age))
+
+        return until(end) - until(start)
+
+
+@dataclass(frozen=True, slots=True)
 class Switching:
     """Money in nano-dollars per hour. `before` - `after` is packing + types + spot + daemons.
 
@@ -102,6 +121,7 @@ class Switching:
     nodes: tuple[int, int]
     complete: bool
     on_demand: tuple[int, int]  # list prices of the instances on demand, at first and in the end
+    ageing: tuple[Ageing, ...] = ()
     _steps: tuple[tuple[int, int], ...] = ()  # (ns since the switch, nano-dollars per hour from then on)
 
     def rate(self, at: int) -> int:
@@ -120,6 +140,11 @@ class Switching:
         """Pods whose move began in this time."""
         return sum(one.pods for one in self.made if start <= one.at < end)
 
+    def expired(self, start: int, end: int) -> tuple[int, int]:
+        """Nodes that reach their age in this time, and their pods."""
+        times = [(one.times(start, end), one.pods) for one in self.ageing]
+        return sum(count for count, _ in times), sum(count * pods for count, pods in times)
+
 
 def switching(
     problem: Problem,
@@ -130,9 +155,13 @@ def switching(
     pace: Pace,
     length: int,
     now: int,
+    taken: int,
 ) -> Switching:
-    """From `now` (ns since the epoch) on for `length`. Nodes without a NodePool or a price stay."""
-    return _Course(problem, objects, prices, pace, now).played(what_if, work, length)
+    """From `now` on for `length`, with nodes as old as they were at `taken` (both ns since the epoch).
+
+    Nodes without a NodePool or a price stay.
+    """
+    return _Course(problem, objects, prices, pace, now, taken).played(what_if, work, length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +176,13 @@ class _Course:
     """The state while time goes on. `_since` says from when on a node that got pods may be looked at."""
 
     def __init__(
-        self, problem: Problem, objects: ClusterObjects, prices: Prices, pace: Pace, now: int
+        self,
+        problem: Problem,
+        objects: ClusterObjects,
+        prices: Prices,
+        pace: Pace,
+        now: int,
+        taken: int,
     ) -> None:
         self._start = self._now = now
         self._pace = pace
@@ -165,6 +200,10 @@ class _Course:
         self._costs = {name: price.hourly for name, price in prices.items() if name in free}
         self._fixed = sum(price.hourly for name, price in prices.items() if name not in free)
         self._daemons: dict[str, Resources] = {}  # of nodes that were bought
+        self._born = {
+            view.name: now - taken + parse_rfc3339(view.claim.metadata.creation_timestamp) for view in views
+        }
+        self._ages = {view.name: view.claim.spec.expire_after for view in views}
         self._since: dict[str, int] = {}
         self._flights: list[_Flight] = []
         self._ledger = Ledger(pace.moves_per_pod)
@@ -206,6 +245,7 @@ class _Course:
             nodes=(nodes, len(self._standing.nodes)),
             complete=complete,
             on_demand=(listed, self._on_demand()),
+            ageing=tuple(self._ageing()),
             _steps=tuple(self._steps(before)),
         )
 
@@ -283,6 +323,7 @@ class _Course:
         for claim, name in zip(move.claims, sorted(bought, key=_number), strict=True):
             self._prices[name] = bought_price(claim, self._standing)
             self._daemons[name] = daemons_of(claim, total(map(pod_requests, by_name[name].pods)))
+            self._born[name] = done
         for name in (*move.places, *bought):
             after = self._quiet(by_name[name].pool) if name in by_name else 0
             self._since[name] = done + after
@@ -338,6 +379,16 @@ class _Course:
             for node in self._standing.nodes
             if node.name in self._prices and node.labels.get(labels.CAPACITY_TYPE) != labels.SPOT
         )
+
+    def _ageing(self) -> Iterator[Ageing]:
+        """Of nodes that have an age: one that is due already ends at once."""
+        for node in self._standing.nodes:
+            pool = self._pools.get(node.pool)
+            given = self._ages.get(node.name) or (pool.spec.template.spec.expire_after if pool else "")
+            age = parse_nillable(given) if given else None
+            if age and node.name in self._born:
+                first = max(0, self._born[node.name] + age - self._start)
+                yield Ageing(first, age, len(candidate(node, 0).pods))
 
     def _part(self, node: ExistingNode) -> Parts:
         daemons = self._daemons.get(node.name)

@@ -7,11 +7,13 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
 from dovetail.api.admission import admit
+from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
+from dovetail.cloud.simulated import SimulatedCloud
 from dovetail.controllers.planner import Planner
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.plan import Plan
@@ -22,6 +24,7 @@ from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.analysis.observer import Observer
 from dovetail.simulate.clusterautoscaler.loop import ClusterAutoscaler, cluster_autoscaler
 from dovetail.simulate.environment.cloud import cloud_of, interruptions
+from dovetail.simulate.environment.initial_nodes import InitialNodes
 from dovetail.simulate.environment.interruptions import Interruptible, interrupt
 from dovetail.simulate.environment.nodegroup import groups, place_of, start
 from dovetail.simulate.environment.volumes import Volumes
@@ -59,7 +62,10 @@ class Cluster:
         self._names = NodeNames(file.region, seed)
         short = limits(faults, file.region, seed) if faults is not None else ()
         self.cloud = cloud_of(scenario, clock, log, short)
-        self.server = MemoryServer(clock, admit=admit, seed=seed)
+        # Its rivals from another house neither have NodePools nor take over their nodes.
+        begun = () if file.settings.policy == "cluster-autoscaler" else scenario.nodes
+        self._initial = InitialNodes(begun, clock, seed) if begun else None
+        self.server = MemoryServer(clock, admit=self._initial.admitted if self._initial else admit, seed=seed)
         self.server.observe(Observer(log).changed)
         self._watchdog = Watchdog(
             clock.now, quiet_from=faults.over if faults is not None else 0, several=self._overlap
@@ -87,13 +93,18 @@ class Cluster:
 
     async def prepare(self) -> None:
         """Everything that is there before the first moment; raises InputError for what cannot be."""
-        apply(self.server, self._scenario.manifests)
+        given = self._scenario.manifests
+        later = [one for one in given if isinstance(one.object, Pod)] if self._initial is not None else []
+        apply(self.server, [one for one in given if not isinstance(one.object, Pod)] if later else given)
         await self.cloud.start()
         place = place_of(self._scenario, self.cloud.provider, self._names)
         members = groups(self._scenario, place)
         for group in members:
             for machine in start(group, self._log):
                 await self._kubelets.join(machine)
+        if self._initial is not None and isinstance(self.cloud, SimulatedCloud):
+            await self._initial.begin(self.server, self.cloud, self._kubelets, self._names)
+            apply(self.server, later)  # some of them on these nodes
         if self._scenario.file.settings.policy == "cluster-autoscaler":
             client = self.server.client("cluster-autoscaler")
             self._rival = cluster_autoscaler(

@@ -76,6 +76,7 @@ def simulate(
         sha256=sha256,
         wall_seconds=wall,
         assumptions=tuple(str(item) for item in scenario.assumptions),
+        terms=scenario.terms,
     )
     return Result(scenario, records, scenario.start, end, sha256, wall, summarize(records, run))
 

@@ -389,6 +389,35 @@ class SimulatedCloud:
         found = reachable(found, resolution)
         chosen, subnet = self._allocate(found, call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
+        instance = self._begin(instance, claim, node_class, chosen, subnet, resolution)
+        for callback in self._started:
+            callback(instance, claim)
+        return instance
+
+    def adopt(self, claim: NodeClaim, node_class: EC2NodeClass, since: int) -> Instance:
+        """An instance of the claim's one offering that has run since then, before all that is played.
+
+        Nothing is asked for, so nothing takes time or is short. Raises CloudError where it is not sold.
+        """
+        resolution = resolve(node_class, self._account, self._addresses)
+        wanted = Request(Requirements.read(claim.spec.requirements), {})
+        (chosen, *_) = reachable(choose(self.instance_types(node_class), wanted).candidates(), resolution)
+        subnet = next(one.id for one in resolution.subnets if one.zone == chosen.offering.zone)
+        name = claim.metadata.name
+        instance = replace(self._instance(chosen, f"{name}/0", claim, resolution), created=since)
+        return self._begin(instance, claim, node_class, chosen, subnet, resolution, since=since)
+
+    def _begin(
+        self,
+        instance: Instance,
+        claim: NodeClaim,
+        node_class: EC2NodeClass,
+        chosen: Candidate,
+        subnet: str,
+        resolution: NodeClassResolution,
+        **more: int,
+    ) -> Instance:
+        """It runs and is billed from now on; the instance with its price."""
         volumes, stamp = self.volume_price(node_class), class_stamp(node_class)
         instance = replace(instance, price=instance.price + volumes, volumes=volumes, annotations=stamp)
         groups = frozenset(group.id for group in resolution.security_groups)
@@ -399,16 +428,15 @@ class SimulatedCloud:
         self._log.record(
             "instance.started",
             instance=instance.provider_id,
-            claim=name,
+            claim=claim.metadata.name,
             instanceType=instance.instance_type,
             zone=instance.zone,
             capacityType=instance.capacity_type,
             price=instance.price,
             volumes=instance.volumes,
             estimated=chosen.offering.estimated,
+            **more,
         )
-        for callback in self._started:
-            callback(instance, claim)
         return instance
 
     async def delete(self, provider_id: str) -> None:

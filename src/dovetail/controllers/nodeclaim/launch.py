@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
@@ -161,21 +162,27 @@ class Launcher:
 
         Raises Conflict when another client wrote to the claim since it was read: it may have an instance now.
         """
-        custom = Requirements.read(claim.spec.requirements).labels(
-            labels.AWS_WELL_KNOWN | labels.KWOK_WELL_KNOWN
-        )
-        wanted = {**instance.labels, **custom, **claim.metadata.labels}
-        marks = {**claim.metadata.annotations, **instance.annotations}
-        if (wanted, marks) != (claim.metadata.labels, claim.metadata.annotations):
-            version = claim.metadata.resource_version
-            merge = {"metadata": {"resourceVersion": version, "labels": wanted, "annotations": marks}}
+        marks, fields = launched(claim, instance)
+        if (marks["labels"], marks["annotations"]) != (claim.metadata.labels, claim.metadata.annotations):
+            merge = {"metadata": {"resourceVersion": claim.metadata.resource_version, **marks}}
             claim = await self._context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
-        fields = {
-            "providerID": instance.provider_id,
-            "imageID": instance.image_id,
-            "capacity": {name: str(item) for name, item in quantities(instance.capacity).items()},
-            "allocatable": {name: str(item) for name, item in quantities(instance.allocatable).items()},
-        }
         found = Condition(type=LAUNCHED, status="True")
         # What is waited for next is written with it: each write takes its turn at the API server.
         return await write(self._context, claim, found, unregistered(*NOT_FOUND), fields=fields)
+
+
+def launched(claim: NodeClaim, instance: Instance) -> tuple[dict[str, dict[str, str]], dict[str, Any]]:
+    """What an instance says of its claim: labels and annotations, and fields of the status. Pure."""
+    known = labels.AWS_WELL_KNOWN | labels.KWOK_WELL_KNOWN
+    custom = Requirements.read(claim.spec.requirements).labels(known)
+    marks = {
+        "labels": {**instance.labels, **custom, **claim.metadata.labels},
+        "annotations": {**claim.metadata.annotations, **instance.annotations},
+    }
+    fields = {
+        "providerID": instance.provider_id,
+        "imageID": instance.image_id,
+        "capacity": {name: str(item) for name, item in quantities(instance.capacity).items()},
+        "allocatable": {name: str(item) for name, item in quantities(instance.allocatable).items()},
+    }
+    return marks, fields

@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -51,6 +51,7 @@ LOOK_AGAIN = 10 * SECOND  # as often as a pod that waits triggers a plan: the pl
 # and 91 new nodes on a real scheduler; so it was 2 for 300 pods and 35 nodes. Of 453 simulated pods that must
 # be spread over zones, 99.1 % ran on the first plan's nodes; 98.7 % with pauses that began with a second.
 FIRST_PAUSE, LONGEST_PAUSE = SECOND // 10, 16 * SECOND
+TURN = SECOND  # for which one that lost its nomination leaves the turn to others like it
 WITHOUT_RIGHT = 5 * MINUTE  # before it is tried again, after the API server said that it is not allowed
 
 # A node is held for so long after it registered. Of 131 pods that must be spread over zones, 100 % ran on the
@@ -112,6 +113,56 @@ def _add(path: str, value: object) -> Mapping[str, Any]:
     return {"op": "add", "path": path, "value": value}
 
 
+class Turns:
+    """Pods that are alike and must be spread, nominated to one node: which of them is to be tried next.
+
+    The scheduler counts all that are nominated to a node as if they were there, so of several only the one
+    passes that is tried when the others have lost their nominations. One that gets it again meanwhile keeps
+    the others from passing: it waits until none of them is nominated there, TURN at most.
+    """
+
+    def __init__(self) -> None:
+        self._nominated: dict[tuple[str, str], set[str]] = {}  # by node and owner: keys of pods
+        self._waiting: dict[tuple[str, str], dict[str, int]] = {}  # likewise: key -> until when
+
+    def follow(self, old: Pod | None, new: Pod | None) -> tuple[str, ...]:
+        """Take in a change of a pod; the keys of those that waited for it, once none else keeps them."""
+        before, after = _group(old), _group(new)
+        if after is not None and new is not None:
+            self._nominated.setdefault(after, set()).add(new.key)
+            self._waiting.get(after, {}).pop(new.key, None)
+        if before is None or before == after or old is None:
+            return ()
+        others = self._nominated.get(before, set())
+        others.discard(old.key)
+        if others:
+            return ()
+        self._nominated.pop(before, None)
+        return tuple(self._waiting.pop(before, ()))
+
+    def wait(self, pod: Pod, node: str, now: int) -> int:
+        """Nanoseconds for which the pod, which lost its nomination to that node, leaves others the turn."""
+        owner = pod.metadata.controller()
+        group = node, owner.uid if owner is not None else ""
+        if not self._nominated.get(group) or not _spread(pod):
+            return 0
+        until = self._waiting.setdefault(group, {}).setdefault(pod.key, now + TURN)
+        return max(0, until - now)
+
+
+def _group(pod: Pod | None) -> tuple[str, str] | None:
+    """The node that the pod, which waits, is nominated to, and its owner; None: it is not."""
+    if pod is None or pod.spec.node_name or pod.deleting or not pod.status.nominated_node_name:
+        return None
+    owner = pod.metadata.controller()
+    return (pod.status.nominated_node_name, owner.uid) if owner is not None and _spread(pod) else None
+
+
+def _spread(pod: Pod) -> bool:
+    rules = pod.spec.topology_spread_constraints
+    return any(rule.when_unsatisfiable == "DoNotSchedule" for rule in rules)
+
+
 class Nominator:
     """Keeps the nominations of pods that wait as their promised places are; opens the nodes that are held.
 
@@ -124,6 +175,7 @@ class Nominator:
         self._state = context.state
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._set: dict[str, tuple[int, int]] = {}  # by pod key: not before this instant, and the next pause
+        self._turns = Turns()
         # By uid of a node that was opened, the version that was written, until the watch shows it. A node
         # with the taint in a later version got it again.
         self._opened: dict[str, int] = {}
@@ -147,6 +199,8 @@ class Nominator:
     def _notice(self, kind: type[Object], _: ChangeType, old: Object | None, new: Object | None) -> None:
         if isinstance(new, Node) and OPENING in new.spec.taints:
             self.openings.add(ALL_NODES)
+        if isinstance(old or new, Pod):
+            self._pass_on(cast("Pod | None", old), cast("Pod | None", new))
         if isinstance(new, Pod) and not new.spec.node_name:
             if not self._state.news():
                 self._resume(new)
@@ -156,6 +210,13 @@ class Nominator:
             self._set.pop(old.key, None)
         elif kind is Node or kind is NodeClaim:
             self._look_at(old, new)
+
+    def _pass_on(self, old: Pod | None, new: Pod | None) -> None:
+        """The turn of those that wait for this one to be tried; what was bound makes their attempts new."""
+        for key in self._turns.follow(old, new):
+            if new is not None and new.spec.node_name:
+                self._set.pop(key, None)
+            self.queue.add(key)
 
     def _look_at(self, old: Object | None, new: Object | None) -> None:
         """Pods of a machine whose node came or has fewer taints, or that goes."""
@@ -201,7 +262,8 @@ class Nominator:
         if place is not None and place.node is not None:
             if not open_to(pod, place.node):
                 return None  # its taints are waited for
-            if (left := self._pause(key)) > 0:
+            now = self._context.clock.monotonic()
+            if (left := self._turns.wait(pod, name, now)) > 0 or (left := self._pause(key)) > 0:
                 return left
         await self._write(pod, wanted)
         return LOOK_AGAIN

@@ -307,8 +307,11 @@ class MemoryServer:
 
     # Requests that write
 
-    def create(self, document: Mapping[str, Any]) -> Record[Any]:
-        """Raises BadRequest, Invalid, AlreadyExists, and NotFound for a missing namespace."""
+    def create(self, document: Mapping[str, Any], *, created: int | None = None) -> Record[Any]:
+        """Raises BadRequest, Invalid, AlreadyExists, and NotFound for a missing namespace.
+
+        `created` (ns since the epoch) is when an object was made that is older than what is played.
+        """
         kind = rules.kind_of(document)
         new: Document = clone(document)
         meta: Document = new.setdefault("metadata", {})
@@ -325,14 +328,14 @@ class MemoryServer:
         if kind is Pod:
             resolve_priority(self.store, new)
             check_overhead(new)
-        return self.store_new(kind, self._admit(new, None), key)
+        return self.store_new(kind, self._admit(new, None), key, created)
 
-    def store_new(self, kind: type[T], new: Document, key: Key) -> Record[T]:
+    def store_new(self, kind: type[T], new: Document, key: Key, created: int | None = None) -> Record[T]:
         """Store an admitted document as a new object; the document is the server's from now on."""
         if key in self.store.table(kind).records:
             raise texts.already_exists(kind, key[1])
         new["metadata"]["uid"] = self._names.uid(kind, key)
-        new["metadata"]["creationTimestamp"] = to_rfc3339(self.clock.now())
+        new["metadata"]["creationTimestamp"] = to_rfc3339(self.clock.now() if created is None else created)
         return self._commit(kind, key, new)
 
     def patch(

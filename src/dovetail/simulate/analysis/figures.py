@@ -38,21 +38,31 @@ class PodFigures(Figures, frozen=True, kw_only=True):
 
 
 class NodeFigures(Figures, frozen=True, kw_only=True):
-    """`expired` ended by their age; at that rate as many are launched each day, `expired_daily`."""
+    """`expired` ended by their age; at that rate as many are launched each day, `expired_daily`.
+
+    `initial` are those of NodePools that were there at the start: they may end like others.
+    """
 
     launched: int
     terminated: int
     peak: int
     base: int
+    initial: int
     launch_failures: int
     expired: int
     expired_daily: float
 
 
 class CostFigures(Figures, frozen=True, kw_only=True):
-    """Dollars. `volumes` is a part of `total`, `estimated` the part that rests on estimated prices."""
+    """Dollars. `volumes` is a part of `total`, `estimated` the part that rests on estimated prices.
+
+    `paid` is what is paid under the scenario's commitments, `unused` the part of it that nothing uses;
+    without any `paid` is `total`.
+    """
 
     total: float
+    paid: float
+    unused: float
     peak_hourly: float
     base: float
     on_demand: float

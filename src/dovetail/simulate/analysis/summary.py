@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from dovetail.base.clock import HOUR, SECOND
+from dovetail.cost.commitments import Terms, applied
+from dovetail.cost.facts import Facts, read_facts
 from dovetail.simulate.analysis.disruptions import disruption_figures
 from dovetail.simulate.analysis.figures import (
     CostFigures,
@@ -84,6 +86,13 @@ class Run:
     sha256: str
     wall_seconds: float
     assumptions: tuple[str, ...] = ()
+    terms: Terms | None = None
+
+
+def paid_facts(records: Iterable[Record], start: int, end: int, terms: Terms | None) -> Facts:
+    """What ran, at what is paid for it under the terms."""
+    facts = read_facts(records, end)
+    return facts if terms is None else applied(facts, terms, start - start % HOUR, -(-end // HOUR) * HOUR)
 
 
 def summarize(records: Sequence[Record], run: Run) -> Summary:
@@ -94,7 +103,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         seed=run.seed,
         pods=_pods(records, found),
         nodes=_nodes(records, run.end - run.start),
-        cost=_cost(records, run.end),
+        cost=_cost(records, run),
         efficiency=efficiency_figures(records, run.end),
         plans=plan_figures(records),
         disruptions=disruption_figures(records, run.end),
@@ -147,12 +156,13 @@ def _pods(records: Iterable[Record], found: Sequence[Wait]) -> PodFigures:
 
 
 def _nodes(records: Iterable[Record], span: int) -> NodeFigures:
-    launched = terminated = base = failures = present = peak = expired = 0
+    launched = terminated = base = initial = failures = present = peak = expired = 0
     of_claims: set[str] = set()
     for record in records:
         match record["kind"]:
             case "instance.started" if record.get("claim"):
-                launched += 1
+                launched += "since" not in record
+                initial += "since" in record
                 of_claims.add(record["instance"])
             case "instance.started":
                 base += 1
@@ -172,13 +182,15 @@ def _nodes(records: Iterable[Record], span: int) -> NodeFigures:
         terminated=terminated,
         peak=peak,
         base=base,
+        initial=initial,
         launch_failures=failures,
         expired=expired,
         expired_daily=round(expired * 24 * HOUR / span, 1) if span else 0.0,
     )
 
 
-def _cost(records: Iterable[Record], end: int) -> CostFigures:
+def _cost(records: Sequence[Record], run: Run) -> CostFigures:
+    end = run.end
     running: dict[str, Record] = {}
     spent = {"base": 0, "on-demand": 0, "spot": 0, "volumes": 0, "estimated": 0}
     hourly = peak = 0
@@ -203,8 +215,16 @@ def _cost(records: Iterable[Record], end: int) -> CostFigures:
             charge(start, record["t"])
     for start in running.values():
         charge(start, end)
+    total = paid = spent["base"] + spent["on-demand"] + spent["spot"]
+    unused = 0
+    if run.terms is not None:
+        facts = paid_facts(records, run.start, end, run.terms)
+        paid = facts.bill(run.start, end)
+        unused = sum(one.cost(run.start, end) for one in facts.unused)
     return CostFigures(
-        total=dollars(spent["base"] + spent["on-demand"] + spent["spot"]),
+        total=dollars(total),
+        paid=dollars(paid),
+        unused=dollars(unused),
         peak_hourly=dollars(peak),
         base=dollars(spent["base"]),
         on_demand=dollars(spent["on-demand"]),

@@ -60,10 +60,11 @@ def _figures(summary: Summary) -> Table:
     table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
     table.add_row("Pending", _quantiles(pods.pending_seconds))
     failures = f"; failed launches: {nodes.launch_failures}" if nodes.launch_failures else ""
+    begun = f", {nodes.initial} of NodePools at the start" if nodes.initial else ""
     table.add_row(
         "Nodes",
         f"{nodes.launched} launched, {nodes.terminated} terminated, at most {nodes.peak} at once "
-        f"({nodes.base} of them always there){failures}",
+        f"({nodes.base} of them always there{begun}){failures}",
     )
     if nodes.expired:
         daily = f"{nodes.expired_daily:,.0f} launches a day, each of which pulls its images anew"
@@ -73,6 +74,9 @@ def _figures(summary: Summary) -> Table:
         f"${cost.total:,.2f}: base ${cost.base:,.2f}, on-demand ${cost.on_demand:,.2f}, "
         f"spot ${cost.spot:,.2f}; at most ${cost.peak_hourly:,.3f}/h",
     )
+    if cost.paid != cost.total:
+        vain = f", ${cost.unused:,.2f} of it in vain" if cost.unused else ""
+        table.add_row("", f"${cost.paid:,.2f} are paid under the commitments{vain}")
     notes = [f"${cost.volumes:,.2f} of it for volumes"] if cost.volumes else []
     notes += [f"${cost.estimated:,.2f} of it rests on estimated prices"] if cost.estimated else []
     if notes:

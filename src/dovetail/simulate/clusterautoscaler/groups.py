@@ -203,9 +203,17 @@ class AutoScalingGroup:
         ]
         return min(open_, key=lambda offering: counts[offering.zone], default=None)
 
+    @property
+    def price(self) -> int:
+        """Of a new instance, nano-dollars an hour."""
+        return self._next().price
+
+    def _next(self) -> Offering:
+        return self._emptiest(self._around.clock.now()) or self.spec.offerings[0]
+
     def template(self) -> Node:
         """What a new node looks like: like a member in the zone that is next."""
-        offering = self._emptiest(self._around.clock.now()) or self.spec.offerings[0]
+        offering = self._next()
         known = self._templates.get(offering.zone)
         if known is None:
             machine = member(self.spec.file, self.spec.kind, offering, self.spec.place, -1).machine

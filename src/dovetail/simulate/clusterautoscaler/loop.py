@@ -51,6 +51,7 @@ from dovetail.simulate.clusterautoscaler.scaleup import (
     estimate,
     least_waste,
     parse_totals,
+    unfitness,
 )
 from dovetail.simulate.environment.cloud import shortages
 from dovetail.simulate.environment.nodegroup import Member, Place, offerings
@@ -369,7 +370,10 @@ class ClusterAutoscaler:
             return None
         most = min(group.spec.most - group.target, self._nodes_left())
         found = estimate(template, fitting, view, most=most)
-        return Option(group.spec.name, node, found.nodes, found.pods) if found.nodes else None
+        if not found.nodes:
+            return None
+        unfit = unfitness(node, len(self._cluster.nodes()))
+        return Option(group.spec.name, node, found.nodes, found.pods, group.price, unfit)
 
     def _raise(self, option: Option) -> list[tuple[str, int, int, int]]:
         """Raise the group's target, or those of similar groups evenly: (group, old, new, maximum) each."""

@@ -6,6 +6,7 @@ expanders compare what the groups' estimates waste, hold or cost in nodes.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ import msgspec
 from dovetail.api.core import Node, Pod
 from dovetail.model.filters import ClusterView, NodeView, Placement, PodFacts
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, MEMORY, amounts, pod_requests
 from dovetail.simulate.clusterautoscaler.rotation import Rotation
 
@@ -190,12 +192,17 @@ def _is_simple(facts: PodFacts) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A group that could be grown by `nodes`, which would help these pods."""
+    """A group that could be grown by `nodes`, which would help these pods.
+
+    `price` is that of one node, nano-dollars an hour; `unfitness` how far it is from what suits the cluster.
+    """
 
     group: str
     template: Node | None
     nodes: int
     pods: tuple[Pod, ...]
+    price: int = 0
+    unfitness: float = 1.0
 
 
 Expander = Callable[[Sequence[Option]], list[Option]]
@@ -214,6 +221,56 @@ def most_pods(options: Sequence[Option]) -> list[Option]:
 def least_nodes(options: Sequence[Option]) -> list[Option]:
     """Those that take fewest nodes, but any."""
     return _smallest([option for option in options if option.nodes > 0], lambda option: option.nodes)
+
+
+# What the original's proposal takes for a pod on a machine that is made for it: dollars an hour.
+CORE_PRICE, GIB_PRICE, GPU_PRICE = 0.033174, 0.004446, 0.7
+# A pod of half a core and 500 MiB, added to both sides: prices of small pods differ less by it.
+_STABILISER = 0.5 * CORE_PRICE + 500 / 1024 * GIB_PRICE
+_GPU_UNFITNESS = 1000.0  # nodes with GPUs are for pods that can run nowhere else
+_SUPPRESSED = 15.0  # nodes at once for which three quarters of the unfitness no longer count
+# The most nodes of a cluster for which a machine of so many cores is preferred.
+_PREFERRED = ((2, 1), (6, 2), (20, 4), (60, 8), (200, 16))
+_PREFERRED_BEYOND = 32
+
+
+def unfitness(template: Node, nodes: int) -> float:
+    """How many times larger or smaller a node is than what suits a cluster of so many nodes, by its cores."""
+    capacity = amounts(template.status.capacity)
+    if any(_is_gpu(name) for name, amount in capacity.items() if amount):
+        return _GPU_UNFITNESS
+    preferred = next((cores for most, cores in _PREFERRED if nodes <= most), _PREFERRED_BEYOND) * 1000
+    cores = capacity.get(CPU, 0)
+    return max(preferred / cores, cores / preferred) if cores else math.inf
+
+
+def by_price(options: Sequence[Option]) -> list[Option]:
+    """Those that pay least for what their pods would cost on machines made for them, and suit the cluster."""
+    return _smallest([option for option in options if option.template and option.price], _price_score)
+
+
+def _price_score(option: Option) -> float:
+    paid = option.price / NANO_DOLLARS * option.nodes
+    worth = sum(_pod_price(pod) for pod in option.pods)
+    return suppressed(option.unfitness, option.nodes) * (paid + _STABILISER) / (worth + _STABILISER)
+
+
+def suppressed(unfitness: float, nodes: int) -> float:
+    """Of so many nodes at once: what suits the pods of many nodes is right whatever suits the cluster."""
+    if unfitness == _GPU_UNFITNESS:
+        return unfitness
+    return (unfitness - 1) * (1 - math.tanh((nodes - 1) / _SUPPRESSED)) + 1
+
+
+def _pod_price(pod: Pod) -> float:
+    requests = pod_requests(pod)
+    gpus = sum(amount for name, amount in requests.items() if _is_gpu(name))
+    cores, gibs = requests.get(CPU, 0) / 1000, requests.get(MEMORY, 0) / 2**30
+    return cores * CORE_PRICE + gibs * GIB_PRICE + gpus * GPU_PRICE
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource.endswith("/gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +296,7 @@ EXPANDERS: Mapping[str, Expander] = {
     "least-waste": least_waste,
     "most-pods": most_pods,
     "least-nodes": least_nodes,
+    "price": by_price,
 }
 
 

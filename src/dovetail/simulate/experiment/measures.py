@@ -91,7 +91,7 @@ def measured(summary: Summary, records: Sequence[Mapping[str, Any]]) -> dict[str
     evicted = [record for record in records if record["kind"] == "pod.evicted"]
     waits = sorted(item.pending_seconds for item in summary.waiting.all)
     return {
-        "costPerDay": summary.cost.total * DAY / summary.simulated_seconds,
+        "costPerDay": summary.cost.paid * DAY / summary.simulated_seconds,
         "waitP50": nearest_rank(waits, 50),
         "waitP99": nearest_rank(waits, 99),
         "pendingP99": summary.pods.pending_seconds.p99,

@@ -51,6 +51,10 @@ class NodeNames:
         self._seed = seed
         self._taken: set[str] = set()
 
+    def take(self, name: str) -> None:
+        """It is given to a node already, and drawn for no other."""
+        self._taken.add(name)
+
     def draw(self, provider_id: str) -> str:
         """The name of an instance; asked once per instance."""
         draws = stream(self._seed, provider_id, "private address")

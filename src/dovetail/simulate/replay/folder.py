@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.yaml_writing import all_written, written
@@ -21,7 +23,7 @@ from dovetail.simulate.scenario.schema import API_VERSION, KIND
 
 # NodePools and node classes as the account has them; what is played is rewritten for the simulated one.
 ORIGINALS = Path("account") / "pools.yaml"
-FILES = ("scenario.yaml", "cluster.yaml", "history.jsonl")
+FILES = ("scenario.yaml", "cluster.yaml", "history.jsonl", "nodes.jsonl")
 _LENGTH = 2 * HOUR  # of a replay without a history
 # A longer one proves every hour what nodes must cost: every five minutes takes as long as all the rest.
 _LONG = 12 * HOUR
@@ -45,6 +47,8 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
     if wanted.past is not None:
         found.assumed |= wanted.past.assumed
         steps = _steps(found, wanted.past)
+        if found.nodes:
+            found.assumed["nodes of NodePools"] += "; which ran when the history begins is not known"
     document = _scenario(found, wanted, steps)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,6 +63,8 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
         if steps:
             lines = "".join(f"{json.dumps(step.line(), separators=(',', ':'))}\n" for step in steps)
             (folder / FILES[2]).write_text(lines, "utf-8")
+        if found.nodes:
+            (folder / FILES[3]).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in found.nodes))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=str(folder)) from None
     return found.assumed
@@ -134,6 +140,8 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step]) -> Docume
         document["cluster"] = {"version": found.version}
     if found.groups:
         document["nodeGroups"] = found.groups
+    if found.nodes:
+        document["nodes"] = {"file": FILES[3]}
     if steps:
         document["history"] = {"file": FILES[2]}
     if wanted.trace is not None:

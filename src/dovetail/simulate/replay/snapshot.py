@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dovetail.api.core import Node
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.redact import redacted
 from dovetail.base.errors import InputError
-from dovetail.cloud.catalog import store
-from dovetail.model import labels
 from dovetail.model.volumes import BIND_COMPLETED
 from dovetail.reading import Manifest
 from dovetail.simulate.replay.nodeclass import Surroundings, rewrite
+from dovetail.simulate.replay.nodes import Sold, initial_nodes, node_groups
+from dovetail.simulate.scenario.initial_nodes import InitialNode
 from dovetail.simulate.scenario.schema import ClusterSection
 
 Document = dict[str, Any]
@@ -30,18 +31,7 @@ _REWRITTEN = ("NodePool", "EC2NodeClass")
 _OWN = ("ReplicaSet", "Job", "Pod")  # kept where no object of the snapshot owns them
 _STATUS = ("PersistentVolume", "PersistentVolumeClaim")
 _META = ("name", "namespace", "labels", "annotations")
-_GROUP = "eks.amazonaws.com/nodegroup"
-_GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
-_OTHERS = (
-    "kubernetes.io/",
-    "k8s.io/",
-    "eks.amazonaws.com/",
-    "karpenter.sh/",
-    "karpenter.k8s.aws/",
-    "k8s.aws/",
-)
 _KUBELET = re.compile(r"v?(\d+)\.(\d+)")
-_SPOT_WORDS = ("spot", "SPOT")
 
 
 @dataclass(slots=True)
@@ -55,6 +45,7 @@ class Beginning:
     manifests: list[Document] = field(default_factory=list)
     originals: list[Document] = field(default_factory=list)
     groups: list[Document] = field(default_factory=list)
+    nodes: list[InitialNode] = field(default_factory=list)
     version: str = ""
     assumed: dict[str, str] = field(default_factory=dict)
 
@@ -84,15 +75,25 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
             f"{left.total()} are not played, as the snapshot does not hold the traffic: "
             "replicas are those of the snapshot, or of the history"
         )
-    nodes = [item.object for item in manifests if isinstance(item.object, Node)]
-    _nodes(nodes, region, found)
+    found.groups, assumed = node_groups(manifests, region)
+    found.assumed |= assumed
     found.version = _version(written)
     if found.version:
         found.assumed["Kubernetes"] = f"{found.version}, the newest that a node of the snapshot runs"
     around = Surroundings(ClusterSection().name, found.version or ClusterSection().version, region)
     found.assumed |= rewrite(found.manifests, written, around)
+    made = {_key(document) for document in found.manifests}
+    classes = [document for document in found.manifests if document["kind"] == EC2NodeClass.KIND]
+    pools = [document for document in found.manifests if document["kind"] == NodePool.KIND]
+    found.nodes, assumed = initial_nodes(manifests, made, Sold(region, pools, classes))
+    found.assumed |= assumed
     found.assumed["cloud"] = "the simulated one: no subnets, security groups, images or quotas of an account"
     return found
+
+
+def _key(document: Mapping[str, Any]) -> str:
+    meta = document["metadata"]
+    return f"{document['kind']}/{meta.get('namespace', 'default')}/{meta['name']}"
 
 
 def _version(written: Iterable[Mapping[str, Any]]) -> str:
@@ -137,61 +138,3 @@ def _plain(document: Document) -> Document:
         reference = spec["claimRef"]
         spec["claimRef"] = {key: reference[key] for key in ("name", "namespace") if key in reference}
     return found
-
-
-def _nodes(nodes: Sequence[Node], region: str, found: Beginning) -> None:
-    """Nodes of no NodePool become node groups; the others are bought anew."""
-    sold = {record.name for record, _, _ in store.sold(region)}
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    unknown = Counter[str]()
-    bought = 0
-    for node in nodes:
-        stamped = node.metadata.labels
-        if labels.NODEPOOL in stamped:
-            bought += 1
-            continue
-        kind = stamped.get(labels.INSTANCE_TYPE, "")
-        if kind not in sold or labels.ZONE not in stamped:
-            unknown[kind or "no instance type"] += 1
-            continue
-        spot = stamped.get(_GROUP_CAPACITY, "") in _SPOT_WORDS
-        taints = tuple(
-            (taint.key, taint.value, taint.effect)
-            for taint in node.spec.taints
-            if not taint.key.startswith(("node.kubernetes.io/", "node.cloudprovider."))
-        )
-        key = (stamped.get(_GROUP, "nodes"), kind, spot, taints, tuple(sorted(_own_labels(stamped).items())))
-        groups.setdefault(key, []).append(stamped[labels.ZONE])
-    names = Counter[str]()
-    for (name, kind, spot, taints, own), zones in sorted(groups.items()):
-        names[name] += 1
-        group = {
-            "name": name if names[name] == 1 else f"{name}-{names[name]}",
-            "instanceType": kind,
-            "count": len(zones),
-            "zones": sorted(zones),
-            "capacityType": labels.SPOT if spot else labels.ON_DEMAND,
-        }
-        if own:
-            group["labels"] = dict(own)
-        if taints:
-            group["taints"] = [{"key": k, "value": v, "effect": e} for k, v, e in taints]
-        found.groups.append(group)
-    if bought:
-        found.assumed["nodes of NodePools"] = (
-            f"the {bought} of the snapshot are not there at the start: they are bought anew for the pods"
-        )
-    if unknown:
-        left_out = ", ".join(f"{count} of {kind}" for kind, count in sorted(unknown.items()))
-        found.assumed["other nodes"] = (
-            f"{left_out} are left out: {region} sells no such type, or the zone is unknown"
-        )
-
-
-def _own_labels(stamped: Mapping[str, str]) -> dict[str, str]:
-    """Labels that people gave: keys of Kubernetes and of the cloud are set anew."""
-    return {
-        key: value
-        for key, value in stamped.items()
-        if not any(f"{key.rpartition('/')[0]}/".endswith(suffix) for suffix in _OTHERS)
-    }

@@ -32,6 +32,12 @@ def check(document: Document, file: ScenarioFile) -> None:
     _events(document, file)
     _settings(document, file.settings)
     _flags(document, file.cluster_autoscaler)
+    if file.nodes is not None and file.settings.provider != "simulated":
+        raise document.error(
+            "nodes that are there at the start are played on the simulated cloud alone",
+            "nodes",
+            remedy="set settings.provider to simulated, or leave nodes out: they are bought anew then",
+        )
 
 
 def _groups(document: Document, file: ScenarioFile) -> None:
@@ -75,13 +81,6 @@ def _events(document: Document, file: ScenarioFile) -> None:
         document.parse(f"startupTaints[{i}].after", parse_duration, taint.after)
 
 
-# Expanders of the original that a scenario has nothing for.
-UNPLAYED_EXPANDERS = {
-    "price": "the original has no prices for AWS and refuses it there",
-    "grpc": "a server of your own decides, which a simulation cannot ask",
-}
-
-
 def _flags(document: Document, flags: ClusterAutoscalerFlags) -> None:
     section = "clusterAutoscaler"
     for name, text in (
@@ -107,9 +106,11 @@ def _flags(document: Document, flags: ClusterAutoscalerFlags) -> None:
         raise document.error(text, f"{section}.groupJoinFailures")
     known = ("priority", *EXPANDERS)
     for i, name in enumerate(flags.expander):
-        if name in UNPLAYED_EXPANDERS:
-            text = f"the expander {name} is not played: {UNPLAYED_EXPANDERS[name]}"
-            raise document.error(text, f"{section}.expander[{i}]")
+        if name == "grpc":
+            text = (
+                "the expander grpc is not played: a server of your own decides, which a simulation cannot ask"
+            )
+            raise document.error(text, f"{section}.expander[{i}]", remedy=f"valid are {', '.join(known)}")
         if name not in known:
             guess = suggest(name, known)
             raise document.error(f"{name!r} is no expander{guess}", f"{section}.expander[{i}]")

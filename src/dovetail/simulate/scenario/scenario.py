@@ -17,13 +17,17 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.provenance import provenance
+from dovetail.cost.commitments import Terms
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.reading import Manifest, Reading, read
 from dovetail.reading.replicas import refuse_endless, refuse_too_many
+from dovetail.simulate.clusterautoscaler.scaleup import CORE_PRICE, GIB_PRICE, GPU_PRICE
 from dovetail.simulate.scenario.changed import Change as FieldChange
 from dovetail.simulate.scenario.changed import with_objects
+from dovetail.simulate.scenario.commitments import terms_of
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.history import Step, read_history
+from dovetail.simulate.scenario.initial_nodes import Located, read_nodes
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.manifests import Change
 from dovetail.simulate.scenario.policy import Policy
@@ -72,6 +76,8 @@ class Scenario:
     visits: tuple[Visit, ...] = ()  # pods of the trace
     changes: tuple[Change, ...] = ()
     history: tuple[Step, ...] = ()
+    nodes: tuple[Located, ...] = ()  # of NodePools, that are there at the start
+    terms: Terms | None = None  # commitments, under which it is paid
     assumptions: tuple[Assumption, ...] = field(default=())
     notes: tuple[str, ...] = ()  # on what was read, for whoever wrote it
 
@@ -122,6 +128,8 @@ def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange
         visits=_visits(document, file, trace),
         changes=tuple(change for change, _ in later),
         history=_history(document, file, folder),
+        nodes=_nodes(document, file, folder),
+        terms=terms_of(document, file.commitments, "commitments"),
         notes=(*beside.notes, *(note for _, notes in later for note in notes)),
     )
     return replace(scenario, assumptions=_assumptions(scenario, document))
@@ -241,6 +249,15 @@ def _visits(document: Document, file: ScenarioFile, given: Path | None) -> tuple
     return visits(file.trace, read_trace(path), source=document.source)
 
 
+def _nodes(document: Document, file: ScenarioFile, folder: Path) -> tuple[Located, ...]:
+    if file.nodes is None:
+        return ()
+    path = folder / file.nodes.file
+    if not path.is_file():
+        raise document.error(f"there is no file {file.nodes.file!r}", "nodes.file")
+    return read_nodes(path)
+
+
 def _history(document: Document, file: ScenarioFile, folder: Path) -> tuple[Step, ...]:
     if file.history is None:
         return ()
@@ -273,6 +290,12 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
     )
     found.extend(Assumption(subject, text, "scenario") for subject, text in scenario.file.assumed.items())
     found.extend(_triggers_left_out(scenario))
+    if "price" in scenario.file.cluster_autoscaler.expander:
+        text = (
+            f"nodes at Dovetail's prices, pods at ${CORE_PRICE} a core, ${GIB_PRICE} a GiB and ${GPU_PRICE} "
+            "a GPU an hour, as in the original's proposal: it has no prices for AWS and refuses it there"
+        )
+        found.append(Assumption("the expander price", text, "default"))
     found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
     if scenario.file.region in store.regions():
         found.extend(_unpublished(scenario))

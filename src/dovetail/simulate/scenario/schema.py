@@ -12,7 +12,9 @@ import msgspec
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.model.problem import WORK_PER_SECOND
+from dovetail.simulate.scenario.commitments import Commitments
 from dovetail.simulate.scenario.history import History
+from dovetail.simulate.scenario.initial_nodes import Nodes
 from dovetail.simulate.scenario.latency import Latencies, Latency
 from dovetail.simulate.scenario.policy import Policy
 from dovetail.simulate.scenario.trace import Trace
@@ -128,9 +130,8 @@ class FeatureGates(Section, frozen=True, kw_only=True):
 class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):
     """Flags of Cluster Autoscaler, by its defaults, and what its groups do beyond it."""
 
-    expander: tuple[str, ...] = (
-        "least-waste",
-    )  # a chain: priority, least-waste, most-pods, least-nodes, random
+    # A chain of priority, price, least-waste, most-pods, least-nodes, random.
+    expander: tuple[str, ...] = ("least-waste",)
     priorities: dict[str, tuple[str, ...]] = {}  # of the expander `priority`: number -> patterns of names
     scan_interval: str = "10s"
     scale_down_utilization_threshold: float = 0.5
@@ -200,9 +201,11 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     interruptions: tuple[Interruption, ...] = ()
     changes: tuple[ManifestChange, ...] = ()
     startup_taints: tuple[StartupTaint, ...] = ()
+    commitments: Commitments = Commitments()  # what is paid is under them; nothing is bought otherwise
     settings: Settings = Settings()
     trace: Trace | None = None
     history: History | None = None  # what happened to workloads, played again
+    nodes: Nodes | None = None  # of NodePools, there at the start
     assumed: dict[
         str, str
     ] = {}  # what is not known of a cluster that is played again, and what is taken for it

@@ -7,10 +7,12 @@ from typing import Any
 
 from dovetail.cost.aggregate import NodeCost, key_of, parse_keys
 from dovetail.cost.allocation import IDLE, NANO, RESOURCES, UNUSED, Allocation, AllocationSet, Properties
-from dovetail.cost.facts import Facts, read_facts
+from dovetail.cost.commitments import Terms
+from dovetail.cost.facts import Facts
 from dovetail.cost.idle import causes, sentence
 from dovetail.cost.ledger import allocations
 from dovetail.cost.window import Window
+from dovetail.simulate.analysis.summary import paid_facts
 from dovetail.views.report.series import Record
 
 _KEYS = ("namespace", "controller")
@@ -18,9 +20,9 @@ _LABELS = ("team", "app", "app.kubernetes.io/name")  # where pods have them
 _MOST = 40  # rows of each; the others are one
 
 
-def cost_data(records: Sequence[Record], start: int, end: int) -> dict[str, Any]:
-    """Dollars; `bill` is 0 where nothing was paid."""
-    return facts_data(read_facts(records, end), Window(start, end))
+def cost_data(records: Sequence[Record], start: int, end: int, terms: Terms | None = None) -> dict[str, Any]:
+    """Dollars, as they are paid under the terms; `bill` is 0 where nothing was paid."""
+    return facts_data(paid_facts(records, start, end, terms), Window(start, end))
 
 
 def facts_data(facts: Facts, window: Window) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dovetail import __version__
 from dovetail.base.clock import SECOND
+from dovetail.cost.commitments import Terms
 from dovetail.simulate.analysis.disruptions import ended_nodes
 from dovetail.simulate.analysis.figures import PodWait, Summary
 from dovetail.simulate.analysis.waiting import PARTS
@@ -25,13 +26,14 @@ _REPORT = "dovetail.views.report"
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What the log covers: nanoseconds since the epoch, and how to show them."""
+    """What the log covers: nanoseconds since the epoch, how to show them, and the terms of what is paid."""
 
     start: int
     end: int
     zone: str  # "Asia/Seoul"
     offset_seconds: int  # of that zone against UTC at `start`
     region: str
+    terms: Terms | None = None
 
 
 def render(title: str, period: Period, records: Sequence[Record], summary: Summary) -> str:
@@ -71,7 +73,7 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
         "nodes": node_rows(records, period.end),
         "events": event_rows(records),
         "costNote": _cost_note(summary),
-        "costs": cost_data(records, period.start, period.end),
+        "costs": cost_data(records, period.start, period.end, period.terms),
         "assumptions": summary.assumptions,
         "absent": [],
         "eventLogSha256": summary.event_log_sha256,
@@ -91,7 +93,7 @@ def _tiles(summary: Summary) -> list[dict[str, Any]]:
     pending, cost, nodes = summary.pods.pending_seconds, summary.cost, summary.nodes
     aged = [_tile(f"{nodes.expired_daily:,.0f}", "launches a day, at the rate at which nodes expired")]
     return [
-        _tile(f"${cost.total:.2f}", "spent in all" + (", part estimated" if cost.estimated else "")),
+        _tile(f"${cost.paid:.2f}", "spent in all" + (", part estimated" if cost.estimated else "")),
         _tile(f"${cost.peak_hourly:.2f}", "an hour at the peak"),
         _tile(str(nodes.peak), f"nodes at the peak, {nodes.base} of them managed"),
         _tile(f"{nodes.launched} / {nodes.terminated}", "nodes launched / terminated"),
@@ -110,6 +112,9 @@ def _tile(value: str, label: str, *, bad: bool = False) -> dict[str, Any]:
 def _cost_note(summary: Summary) -> str:
     cost = summary.cost
     volumes = f" ${cost.volumes:.2f} of ${cost.total:.2f} are for volumes." if cost.volumes else ""
+    if cost.paid != cost.total:
+        vain = f", ${cost.unused:.2f} of it for what nothing uses" if cost.unused else ""
+        volumes += f" Under the commitments ${cost.paid:.2f} are paid{vain}; charts are at list prices."
     if not cost.estimated:
         return f"All prices are published on-demand prices or derived from them.{volumes}"
     return (

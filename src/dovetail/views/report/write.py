@@ -23,6 +23,7 @@ def period_of(result: Result) -> Period:
         zone=file.timezone,
         offset_seconds=round(offset.total_seconds()),
         region=file.region,
+        terms=result.scenario.terms,
     )
 
 

@@ -1,27 +1,22 @@
-"""The file of `--commitments`: savings plans, reserved instances and licences, read and found sound."""
+"""Savings plans, reserved instances and licences, read and found sound: the file of `--commitments`, and the
+section `commitments` of a scenario.
+"""
 
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-import msgspec
-
 from dovetail.cost.commitments import Commitment, Licence, Terms
 from dovetail.model.offering import parse_dollars
 from dovetail.simulate.scenario.document import Document
+from dovetail.simulate.scenario.traffic import Section
 from dovetail.units.timestamp import parse_rfc3339
 
 Amount = str | int | float  # dollars
 
 
-class _Section(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
-):
-    """A part of the file."""
-
-
-class _Named(_Section, frozen=True, kw_only=True):
+class _Named(Section, frozen=True, kw_only=True):
     name: str
 
 
@@ -55,8 +50,8 @@ class LicenceSection(_Named, frozen=True, kw_only=True):
     instance_types: tuple[str, ...] = ()
 
 
-class TermsFile(_Section, frozen=True, kw_only=True):
-    """All of it."""
+class Commitments(Section, frozen=True, kw_only=True):
+    """All that was agreed on."""
 
     savings_plans: tuple[PlanSection, ...] = ()
     reserved_instances: tuple[ReservedSection, ...] = ()
@@ -69,18 +64,29 @@ def read_terms(path: Path) -> Terms:
     if not isinstance(document.value, dict):
         remedy = "begin with savingsPlans:, reservedInstances: or licences:"
         raise document.error("a file of commitments is a map of lists", remedy=remedy)
-    file = document.decode(TermsFile)
-    sections: tuple[_Named, ...] = (*file.savings_plans, *file.reserved_instances, *file.licences)
-    names = [section.name for section in sections]
-    if not names:
+    found = terms_of(document, document.decode(Commitments))
+    if found is None:
         raise document.error("there is nothing in it", remedy="name a savings plan, or leave the file out")
+    return found
+
+
+def terms_of(document: Document, given: Commitments, section: str = "") -> Terms | None:
+    """What a document, or that section of it, says; None for nothing. Raises InputError."""
+    inside = f"{section}." if section else ""
+    sections: tuple[_Named, ...] = (*given.savings_plans, *given.reserved_instances, *given.licences)
+    names = [one.name for one in sections]
+    if not names:
+        return None
     if len(set(names)) < len(names):
-        raise document.error(f"the name {max(names, key=names.count)!r} is there more than once")
-    plans = [_plan(document, f"savingsPlans[{at}]", one) for at, one in enumerate(file.savings_plans)]
-    reserved = [
-        _reserved(document, f"reservedInstances[{at}]", one) for at, one in enumerate(file.reserved_instances)
+        raise document.error(f"the name {max(names, key=names.count)!r} is there more than once", section)
+    plans = [
+        _plan(document, f"{inside}savingsPlans[{at}]", one) for at, one in enumerate(given.savings_plans)
     ]
-    licences = [_licence(document, f"licences[{at}]", one) for at, one in enumerate(file.licences)]
+    reserved = [
+        _reserved(document, f"{inside}reservedInstances[{at}]", one)
+        for at, one in enumerate(given.reserved_instances)
+    ]
+    licences = [_licence(document, f"{inside}licences[{at}]", one) for at, one in enumerate(given.licences)]
     return Terms((*plans, *reserved), tuple(licences))
 
 
