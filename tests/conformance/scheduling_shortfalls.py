@@ -56,6 +56,7 @@ KEPT = _each(
 # 300,000 that all others get here. A default deadline has 1,000,000.
 MORE_WORK = {
     "basic-large-001": 1_000_000,
+    "mixed-000": 1_000_000,
     "mixed-009": 10_000_000,
     "mixed-012": 3_000_000,
     "mixed-019": 10_000_000,

@@ -9,7 +9,8 @@ import pytest
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
 from dovetail.testing import exhaustive
-from dovetail.testing.problems import enriched, random_scenario
+from dovetail.testing.problems import enriched, random_scenario, weighted_scenario
+from dovetail.testing.proofs import proof_faults
 from dovetail.testing.scenarios import to_problem
 from dovetail.testing.variety import varied
 from dovetail.verify import verify
@@ -66,3 +67,18 @@ def test_whatever_clusters_have_besides(seed: int) -> None:
     except (exhaustive.TooLarge, exhaustive.Unsupported):
         return
     assert plan.cost.lower_bound <= least.cost.hourly
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_limits_and_weights(first: int) -> None:
+    """The bound is below the optimum of all plans that keep the promises, and its proof holds."""
+    for seed in range(first, first + 10):
+        problem = to_problem(weighted_scenario(seed))
+        plan = solve(problem, WORK)
+        assert verify(problem, plan) == (), seed
+        try:
+            assert proof_faults(problem, plan) == (), seed
+            least = exhaustive.cheaper(problem, plan, effort=EFFORT) or plan
+        except (exhaustive.TooLarge, exhaustive.Unsupported):
+            continue
+        assert plan.cost.lower_bound <= least.cost.hourly, seed

@@ -79,9 +79,16 @@ class SolverMachine(RuleBasedStateMachine):
     def limit(self, limits: problems.Document | None) -> None:
         self.limits = limits
 
-    @rule(team=st.booleans(), weight=st.sampled_from([0, 10]))
-    def other_pool(self, team: bool, weight: int) -> None:
-        self.others = [problems.pool("other", team=team, weight=weight)]
+    @rule(
+        team=st.booleans(),
+        weight=st.sampled_from([0, 10]),
+        limits=st.sampled_from((None, None, *LIMITS, {"cpu": "4"}, {"nodes": "1"})),
+        capacity=st.sampled_from(((), ("on-demand",))),
+    )
+    def other_pool(
+        self, team: bool, weight: int, limits: problems.Document | None, capacity: tuple[str, ...]
+    ) -> None:
+        self.others = [problems.pool("other", team=team, weight=weight, limits=limits, capacity=capacity)]
 
     @rule(
         name=st.sampled_from(sorted(problems.TYPES)), zone=ZONES, kind=st.sampled_from(["spot", "on-demand"])
@@ -109,7 +116,8 @@ class SolverMachine(RuleBasedStateMachine):
         assert exhaustive.addable(problem, plan) is None
         try:
             # Whom to leave out where limits do not allow all is a question without a quick answer.
-            fuller = None if self.limits else exhaustive.fuller(problem, plan)
+            limited = any(pool.limits for pool in problem.pools)
+            fuller = None if limited else exhaustive.fuller(problem, plan)
             cheaper = exhaustive.cheaper(problem, plan)
         except (exhaustive.TooLarge, exhaustive.Unsupported):
             return

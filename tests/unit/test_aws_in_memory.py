@@ -16,11 +16,12 @@ from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.fake import Account, MemoryAws, Options
 from dovetail.cloud.aws.fake.gate import EC2_BUCKETS, GateOptions
 from dovetail.cloud.aws.fake.machines import LifeOptions
-from dovetail.cloud.aws.fake.market import STEP, Market, MarketOptions
+from dovetail.cloud.aws.fake.market import Market, MarketOptions
 from dovetail.cloud.aws.quota.quotas import family
 from dovetail.cloud.eventbridge import parse
 from dovetail.cloud.inmemory import Limit, Uniform
 from dovetail.cloud.interruption import InterruptionKind
+from dovetail.cloud.spot import STEP
 from dovetail.model import labels
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from dovetail.base.errors import CloudError
-from dovetail.cloud.aws.fake.market import spot_depth, spot_swing
 from dovetail.cloud.choice import Choice, Pool, Request, by_price_and_depth, choose
+from dovetail.cloud.spot import spot_depth, spot_swing
 from dovetail.model.labels import SPOT
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem

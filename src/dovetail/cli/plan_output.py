@@ -121,6 +121,15 @@ def _proof(proof: Proof) -> dict[str, Any]:
             for rule in proof.rules
         ],
         "apart": [[named[first], named[second]] for first, second in proof.apart],
+        "limits": [
+            {
+                "nodePool": item.pool,
+                "resource": item.resource,
+                "left": quantity(item.resource, item.left),
+                "price": _dollars(item.price),
+            }
+            for item in proof.limits
+        ],
     }
 
 

@@ -101,6 +101,18 @@ class NodeRule:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitPrice:
+    """What a proof adds to the price of nodes that take of a NodePool's limit: for all that is left of it
+    `price`, and for a part of it that part.
+    """
+
+    pool: str
+    resource: str  # "nodes" for their number
+    left: int  # before the plan, in the units of model/resources; more than 0
+    price: int  # nano-dollars per hour
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """Why no plan that places the same pods, and keeps what the plan promised them, costs less than `bound`.
 
@@ -110,7 +122,10 @@ class Proof:
     there is worth more than a node of the offering costs, `rules` and `apart` included, whatever pools they
     are to be bought from. And none that fits into free room is worth more than `absorbed` says. So what is
     bought costs at least what all the pods are worth together, less what free room absorbs: that is `bound`
-    or more. A pod that is not listed is worth nothing.
+    or more. A pod that is not listed is worth nothing. Where `limits` have a price, a node costs so much more
+    in that sum as it takes of them, and all that is left of them is taken off the bound. Where a limit
+    refuses a type by the end of the plan, the pods on nodes of its pool are promised that they stay on nodes
+    of pools of that weight at least.
 
     With "whole numbers" the worths prove `linear` alone. The rest follows from an integer program: over the
     number of nodes per offering, which as one together hold their pods, or over all sets of pods that a
@@ -128,6 +143,7 @@ class Proof:
     absorbed: Mapping[str, int] = field(default_factory=dict)
     rules: tuple[NodeRule, ...] = ()
     apart: tuple[tuple[int, int], ...] = ()  # positions in `worth` that share no node, beyond the rules
+    limits: tuple[LimitPrice, ...] = ()  # those that have a price
 
 
 @dataclass(frozen=True, slots=True)

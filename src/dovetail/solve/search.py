@@ -300,7 +300,7 @@ class Search:
             self._context,
             self.free,
             tuple(placements),
-            binding=self.limits.refused(),
+            refusing=self.limits.refusing(),
             dual_values=self.dual_values,
             market=self._market,
             same=not self.grown and len(self.dual_values) == len(self.items),

@@ -124,7 +124,7 @@ class Case:
     context: SolveContext
     free: Amounts  # (nodes, R): the capacity before anything was placed
     placed: tuple[Placement, ...]
-    binding: bool  # limits refuse what they allowed before the plan
+    refusing: frozenset[int]  # pools whose limits refuse what they allowed before the plan
     dual_values: Mapping[int, float]  # of a pod per pod class, where packing found it out
     market: MarketProof | None  # what the last packing proved
     same: bool  # the dual values are about these pods and no others, whatever their domains
@@ -179,11 +179,13 @@ class Case:
 
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
         """What the plan promises to whom, also as a key."""
-        promised = kinds_placed(self.context.instance, self.placed, binding=self.binding)
+        promised = kinds_placed(self.context.instance, self.placed, self.refusing)
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
     def _proofs(self, promised: Kinds) -> tuple[Scope, Proofs]:
-        scope = scope_of(self.context.instance, self.context.columns, self.free, promised)
+        scope = scope_of(
+            self.context.instance, self.context.columns, self.free, promised, binding=bool(self.refusing)
+        )
         return scope, Proofs(scope, self.context.instance.work, self.context.early, self.market)
 
     def _proof(

@@ -21,6 +21,7 @@ TYPES = {
     "m.xlarge": (8, 32, 0.37),
     "r.large": (2, 16, 0.126),
 }
+ON_DEMAND = {labels.CAPACITY_TYPE: "on-demand"}
 SIZES = ((250, 512), (500, 2048), (900, 1024), (1500, 3072), (1700, 12000), (3000, 4096))  # milli-CPU, MiB
 
 
@@ -123,11 +124,19 @@ def node(name: str, zone: str, cpus: int, *, taints: tuple[Document, ...] = ()) 
     }
 
 
-def pool(name: str, *, weight: int = 0, limits: Document | None = None, team: bool = False) -> Document:
-    """A pool of everything; one of the team has its label and its taint."""
+def pool(
+    name: str,
+    *,
+    weight: int = 0,
+    limits: Document | None = None,
+    team: bool = False,
+    capacity: tuple[str, ...] = (),
+) -> Document:
+    """A pool of everything, or of these capacity types; one of the team has its label and its taint."""
+    wanted = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": list(capacity)}
     template: Document = {
         "nodeClassRef": {"group": "example.com", "kind": "Class", "name": "any"},
-        "requirements": [],
+        "requirements": [wanted] if capacity else [],
         "taints": [DEDICATED] if team else [],
     }
     marks = {TEAM: "red"} if team else {}
@@ -264,3 +273,38 @@ def random_scenario(seed: int, *, most: int = 7, limited: bool = True) -> Docume
     every = [(name, zone, kind) for name in TYPES for zone in ZONES for kind in ("spot", "on-demand")]
     gone = frozenset(draw.sample(every, draw.choice((0, 0, 5, 20))))
     return scenario(pods[:most], pools, instance_types(gone), nodes=nodes, bound=bound)
+
+
+def weighted_scenario(seed: int, *, count: tuple[int, int] = (2, 4)) -> Document:
+    """Two or three pools, most of different weights, with limits that come to their end or not, some of which
+    nodes take already; up to three deployments of so many pods each.
+    """
+    draw = random.Random(f"weighted {seed}")
+    large = max(1, count[1] // 4)
+    pods: list[Document] = []
+    for app in draw.sample(APPS, draw.choice((2, 3))):
+        every = rules(app, app)
+        rule = draw.choice((*[{}] * 4, every["spread over zones"], {"nodeSelector": ON_DEMAND}))
+        size = draw.choice(SIZES)
+        pods += [pod(f"{app}-{number}", app, size, rule) for number in range(draw.randint(*count))]
+    pools = []
+    for number, weight in enumerate(draw.choice(((30, 20), (30, 20, 10), (20, 20)))):
+        limits: tuple[Document | None, ...] = (
+            {"cpu": str(draw.choice((2, 4, 6)) * large)},
+            {"memory": f"{draw.choice((4, 8, 16)) * large}Gi"},
+            {"nodes": str(draw.choice((1, 2)) * large)},
+            {"cpu": "1000", "nodes": "100"},
+            None,
+        )
+        kinds = draw.choice((("spot",), ("on-demand",), ("spot", "on-demand")))
+        limit = draw.choice(limits if not number else (None, None, *limits))
+        pools.append(pool(f"pool-{number}", weight=weight, limits=limit, capacity=kinds))
+    nodes, bound = [], []
+    for number in range(draw.choice((0, 0, 0, 1, 2))):
+        nodes.append(node(f"node-{number}", draw.choice(ZONES), draw.choice((2, 4))))
+        nodes[-1]["metadata"]["labels"][labels.NODEPOOL] = "pool-0"
+        if draw.random() < 0.7:
+            there = pod(f"old-{number}", "old", (1500, 1024), {})
+            there["spec"]["nodeName"] = f"node-{number}"
+            bound.append(there)
+    return scenario(pods, pools, instance_types(), nodes=nodes, bound=bound)

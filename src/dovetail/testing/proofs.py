@@ -7,7 +7,6 @@ free room holds more than the proof says, and if the sum comes out. See `dovetai
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +16,14 @@ from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
 from dovetail.model.ports import port_error
-from dovetail.model.problem import Pool, Problem
+from dovetail.model.problem import Problem
 from dovetail.testing.between import Program
 from dovetail.testing.exhaustive import market_of, promised
 from dovetail.testing.exhaustive.market import Kind, Market, bound, repulsion
-from dovetail.testing.exhaustive.places import free_room, holds
+from dovetail.testing.exhaustive.places import Site, free_room, holds
+from dovetail.testing.exhaustive.promises import staying
 from dovetail.testing.knapsack import SLACK, Amounts, Load, holds_more
 
-_OTHER_TERM = "required node affinity term"  # nothing that was promised is lost with it
 _MOST_CELLS = 250  # places for pods in an integer program that is solved within a second or two
 
 Mask = npt.NDArray[np.bool_]
@@ -53,13 +52,7 @@ class _Check:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem, self.plan, self.proof = problem, plan, plan.proof
         asked, least, soft = promised(problem, plan)
-        if any(_refuses(pool, plan) for pool in problem.pools):
-            # Limits decide who gets what: no pool is promised there, nor preferences unless all are kept.
-            least = {}
-            if any(word != _OTHER_TERM for words in plan.relaxed.values() for word in words):
-                left = {item.pod for item in plan.unschedulable}
-                asked = replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in left))
-                soft = {}
+        stay = staying(problem, plan)
         pods = {pod.key: pod for pod in asked.pods}
         self.worth: list[int] = []
         self.pools: list[tuple[str, ...]] = []  # per kind: of which nodes may be bought for it
@@ -70,11 +63,13 @@ class _Check:
                 pod = pods[key]
                 labels = tuple(sorted(pod.metadata.labels.items()))
                 what = (repr(pod.spec), labels, pod.metadata.namespace)
-                same.setdefault((*what, least.get(key, 0), soft.get(key, False)), []).append(pod)
+                promise = least.get(key, 0), soft.get(key, False), stay.get(key, 0)
+                same.setdefault((*what, *promise), []).append(pod)
             for alike in same.values():
                 key = alike[0].key
                 facts = PodFacts.of(alike[0], problem.volumes)
-                kinds.append(Kind(tuple(alike), facts, least.get(key, 0), soft.get(key, False)))
+                promise = least.get(key, 0), soft.get(key, False), stay.get(key, 0)
+                kinds.append(Kind(tuple(alike), facts, *promise))
                 self.worth.append(item.each)
                 self.pools.append(item.pools)
         self.market = Market(asked, tuple(kinds))
@@ -82,7 +77,7 @@ class _Check:
 
     def faults(self) -> Iterator[str]:
         total = sum(item.each * len(item.pods) for item in self.proof.worth)
-        total -= sum(self.proof.absorbed.values())
+        total -= sum(self.proof.absorbed.values()) + sum(item.price for item in self.proof.limits)
         # What integer programs prove beyond the worths is tried out by exhaustive search, too.
         claimed = (
             self.proof.linear if self.proof.method in (BETWEEN_PODS, WHOLE_NUMBERS) else self.proof.bound
@@ -113,7 +108,9 @@ class _Check:
     def _promised(self) -> Iterator[str]:
         """No pool is left out that may be bought from for a pod, as far as its own rules go."""
         for index, kind in enumerate(self.market.kinds):
-            sites = [self.market.sites[site] for site in np.flatnonzero(self.market.allowed[index])]
+            needs = self.market.needs[index]
+            held = np.all((self.market.room >= needs) | (needs == 0), axis=1) & self.market.allowed[index]
+            sites = [self.market.sites[site] for site in np.flatnonzero(held)]
             could = {site.pool.name: site.pool.weight for site in sites if not site.reservation}
             best = max(could.values(), default=0)
             for name, weight in could.items():
@@ -142,19 +139,29 @@ class _Check:
 
     def _bought(self) -> Iterator[str]:
         """No node holds more than it costs. Nodes that are no better than others are not asked about."""
-        kept: list[tuple[Amounts, Mask]] = []
+        kept: list[tuple[Amounts, Mask, int]] = []
         for index, site in enumerate(self.market.sites):
             allowed, room = self.market.allowed[:, index], self.market.room[index]
             if site.reservation or not any(
                 site.pool.name in self.pools[kind] for kind in np.flatnonzero(allowed)
             ):
                 continue
-            if any((other >= room).all() and (may | ~allowed).all() for other, may in kept):
+            price = site.price + self._charged(site)
+            if any(
+                cost <= price and (other >= room).all() and (may | ~allowed).all()
+                for other, may, cost in kept
+            ):
                 continue
-            if holds_more(self.load, room.tolist(), allowed.tolist(), site.price):
+            if holds_more(self.load, room.tolist(), allowed.tolist(), price):
                 where = f"{site.kind.name} in {site.offering.zone}, {site.offering.capacity_type}"
                 yield f"{where}, holds more than its price of {site.price}"
-            kept.append((room, allowed))
+            kept.append((room, allowed, price))
+
+    def _charged(self, site: Site) -> int:
+        """What limits add to the price of a node, rounded down."""
+        size = {**site.kind.capacity, "nodes": 1}
+        mine = [item for item in self.proof.limits if item.pool == site.pool.name]
+        return sum(size.get(item.resource, 0) * item.price // item.left for item in mine)
 
     def _reserved(self) -> Iterator[str]:
         """Each machine of a reservation takes at most its share of what is absorbed there."""
@@ -173,21 +180,6 @@ class _Check:
             known = self.proof.absorbed.get(node.name, 0)
             if holds_more(self.load, [room.get(name, 0) for name in names], allowed, known):
                 yield f"{node.name} takes more than {known}"
-
-
-def _refuses(pool: Pool, plan: Plan) -> bool:
-    """True iff after the plan the pool's limits refuse a type that they allowed before."""
-    if pool.limits is None:
-        return False
-    rest = {name: most - pool.usage.get(name, 0) for name, most in pool.limits.items()}
-    sizes = {kind.name: {**kind.capacity, "nodes": 1} for kind in pool.instance_types}
-    bought = [claim.instance_types for claim in plan.claims if claim.pool == pool.name]
-    took = {name: sum(max(sizes[kind].get(name, 0) for kind in kinds) for kinds in bought) for name in rest}
-    return any(
-        all(size.get(name, 0) <= before for name, before in rest.items())
-        and any(size.get(name, 0) > before - took[name] for name, before in rest.items())
-        for size in sizes.values()
-    )
 
 
 def _ports(a: Kind, b: Kind) -> bool:

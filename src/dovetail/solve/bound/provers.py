@@ -18,6 +18,7 @@ from dovetail.model.plan import (
     DEAREST_POD,
     RELAXATION,
     WHOLE_NUMBERS,
+    LimitPrice,
     NodeRule,
     Proof,
     Worth,
@@ -70,6 +71,11 @@ class Proofs:
         self._market = market if market and market.pricing.alike(self.pricing) else None
 
     @property
+    def ending(self) -> bool:
+        """True iff the plan comes to the end of limits, and there is time to price them."""
+        return bool(self._scope.limit_names) and not self.slice_over
+
+    @property
     def small(self) -> bool:
         """True iff there are so few kinds that another column generation takes no time."""
         return len(self._scope.pods) <= FEW
@@ -83,7 +89,7 @@ class Proofs:
     def _capacities(self) -> Free:
         return grouped(self._copies > 0, self.free)
 
-    def _relaxed(self) -> Duals:
+    def _relaxed(self, limits: tuple[Amounts, Amounts] | None = None) -> Duals:
         pricing = self.pricing
         self._work.spend(pricing.feasible.size)
         return relax(
@@ -93,16 +99,27 @@ class Proofs:
             pricing.vectors,
             self._scope.demand,
             free=self._capacities,
+            limits=limits,
         )
 
     def relaxation(self) -> Proof:
         """By what pods and nodes have of each resource."""
-        pricing, duals = self._stock, self.duals
+        return self._by_resources(self._stock, self._stock.price, self.duals)
+
+    def limited(self) -> Proof:
+        """By what they have of each resource, with a price on what nodes take of NodePools' limits."""
+        pricing = self.pricing
+        duals = self._relaxed((pricing.takes, pricing.most))
+        duals = replace(duals, limits=np.ceil(duals.limits))
+        charged = pricing.takes @ (duals.limits / np.maximum(pricing.most, 1))
+        return self._by_resources(pricing, pricing.price + charged, duals)
+
+    def _by_resources(self, pricing: PricingInstance, price: Amounts | Floats, duals: Duals) -> Proof:
         most = most_held(duals, pricing.feasible.T, pricing.capacity)
-        if np.any((pricing.price <= 0) & (most > 0)):
+        if np.any((price <= 0) & (most > 0)):
             return Proof()
-        ratio = float(np.max(most / np.maximum(pricing.price, 1), initial=1.0))
-        return self._proof(RELAXATION, duals.dual_values, ratio)
+        ratio = float(np.max(most / np.maximum(price, 1), initial=1.0))
+        return self._proof(RELAXATION, duals.dual_values, ratio, duals)
 
     def columns(self, dual_values: Floats, known: int) -> Proof:
         """By what whole nodes hold at any dual values (S,); nothing if that cannot exceed what is known."""
@@ -182,9 +199,14 @@ class Proofs:
         result: Amounts = np.ceil(taken).astype(np.int64)
         return result
 
-    def _proof(self, method: str, values: Floats, ratio: float) -> Proof:
-        """All pods together are worth that much, less what free capacity takes."""
-        scope = self._scope
+    def _proof(self, method: str, values: Floats, ratio: float, duals: Duals | None = None) -> Proof:
+        """All pods together are worth that much, less what free capacity takes and what limits are worth."""
+        scope, duals = self._scope, duals or self.duals
+        ends = tuple(
+            LimitPrice(*name, left, int(price))
+            for name, left, price in zip(scope.limit_names, scope.left, duals.limits, strict=False)
+            if left and price
+        )
         dual_values = np.floor(np.maximum(values, 0.0) / ratio * (1 - ROUNDING)).astype(np.int64)
         names: dict[str, int] = {}
         for name, amount in zip(
@@ -192,7 +214,7 @@ class Proofs:
         ):
             if amount:
                 names[name] = names.get(name, 0) + amount
-        total = int(dual_values @ scope.demand) - sum(names.values())
+        total = int(dual_values @ scope.demand) - sum(names.values()) - sum(each.price for each in ends)
         if total <= 0:
             return Proof()
         listed = np.flatnonzero(dual_values)
@@ -200,8 +222,8 @@ class Proofs:
             Worth(scope.pods[kind], int(dual_values[kind]), scope.pools[kind]) for kind in listed.tolist()
         )
         # Prices that know of no rule between pods prove what they do without it.
-        rules, apart = ((), ()) if self.slice_over else _rules(scope, listed, self.duals.charged)
-        return Proof(total, total, method, proven, names, rules, apart)
+        rules, apart = ((), ()) if self.slice_over else _rules(scope, listed, duals.charged)
+        return Proof(total, total, method, proven, names, rules, apart, ends)
 
 
 @dataclass(slots=True)
@@ -216,6 +238,7 @@ class Question:
     topology: Callable[[], int] | None = None  # a bound that knows the rules between pods
     linear: Proof = field(default_factory=Proof)  # the best by dual values; whole numbers start from it
     dearest: Proof = field(default_factory=Proof)
+    limited: Proof = field(default_factory=Proof)
     capacities: Proof = field(default_factory=Proof)
     ruled: int = 0  # the topology bound
     settled: bool = False  # nothing else has to be tried
@@ -223,7 +246,7 @@ class Question:
     @property
     def bound(self) -> int:
         """What dual values and the dearest pod prove."""
-        return max(self.linear.bound, self.dearest.bound)
+        return max(self.linear.bound, self.dearest.bound, self.limited.bound)
 
     @property
     def open(self) -> bool:
@@ -240,7 +263,7 @@ class Question:
         """The best proof so far."""
         if self.ruled > max(self.bound, self.capacities.bound):
             return replace(self.linear, bound=self.ruled, method=BETWEEN_PODS)
-        return max(self.linear, self.dearest, self.capacities, key=_bound)
+        return max(self.linear, self.dearest, self.limited, self.capacities, key=_bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +282,10 @@ def _dearest(question: Question) -> None:
 
 def _relaxation(question: Question) -> None:
     question.linear = question.proofs.relaxation()
+
+
+def _limited(question: Question) -> None:
+    question.limited = question.proofs.limited()
 
 
 def _capacities(question: Question) -> None:
@@ -292,6 +319,7 @@ def _whole(question: Question) -> None:
 QUICK = (
     Prover("dearest pod", lambda _: True, _dearest),  # none
     Prover("relaxation", lambda _: True, _relaxation),  # kinds times offerings, once for all proofs
+    Prover("limits", lambda it: it.proofs.ending, _limited),  # the same once more
 )
 PROVERS = (
     *QUICK,

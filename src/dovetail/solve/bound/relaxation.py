@@ -33,6 +33,7 @@ class Duals:
     resources: Floats
     feasible: Mask  # (S, K) of those columns
     charged: Floats  # (R,) nano-dollars per hour of the optimum that are paid for each resource
+    limits: Floats  # (L,) nano-dollars per hour that all that is left of each limit is worth
 
 
 def relax(
@@ -43,10 +44,12 @@ def relax(
     demand: Amounts,
     *,
     free: Free | None = None,
+    limits: tuple[Amounts, Amounts] | None = None,
 ) -> Duals:
     """Solve the relaxation: fractions of nodes, pods of a pod class in fractions. All columns are given.
 
-    `feasible` (S, C), `capacity` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,).
+    `feasible` (S, C), `capacity` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,). `limits`: what a node
+    of each column takes of what all share (C, L), and how much there is (L,).
     """
     pod_classes, resources = vectors.shape
     sold = len(price)
@@ -54,23 +57,40 @@ def relax(
         feasible = np.concatenate([feasible, free.feasible], axis=1)
         capacity = np.concatenate([capacity, free.capacity])
         price = np.concatenate([price, np.zeros(len(free.capacity), dtype=np.int64)])
+    takes, ends = limits or (np.zeros((sold, 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
     if not pod_classes or not len(price):
         none = np.zeros((len(price), resources))
-        return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources))
+        return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources), np.zeros(len(ends)))
     kinds = kinds_of(feasible, capacity, vectors, demand)
-    some = _thin(kinds.feasible[:, :sold], capacity[:sold], price[:sold], kinds.vectors)
+    # A column is no better than one that takes of other limits, whatever the rates.
+    group = np.packbits(takes > 0, axis=1) @ (1 << np.arange(0, 8 * -(-len(ends) // 8), 8))
+    useful = [
+        mine[_thin(kinds.feasible[:, mine], capacity[mine], price[mine], kinds.vectors)]
+        for mine in (np.flatnonzero(group == number) for number in range(group.max(initial=-1) + 1))
+    ]
+    some = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *useful]))
     kept = np.concatenate([some, np.arange(sold, len(price))])
     capacity, price = capacity[kept], price[kept]
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
     has = np.maximum(capacity, 0) / scale
     most = np.where(kept < sold, highspy.kHighsInf, 1.0)
     nodes = (price.astype(np.float64) / NANO_DOLLARS, most)
-    model = compact_model(kinds.feasible[:, kept], kinds.vectors / scale, has, nodes, kinds.demand)
+    shares = np.zeros((len(price), len(ends)))
+    shares[: len(some)] = takes[some] / np.maximum(ends, 1)
+    model = compact_model(
+        kinds.feasible[:, kept],
+        kinds.vectors / scale,
+        has,
+        nodes,
+        kinds.demand,
+        limits=(shares, np.minimum(ends, 1).astype(np.float64)),
+    )
     solution, bought = _solve(model, len(price))
-    duals = np.maximum(-solution[len(kinds.demand) :].reshape(len(price), resources), 0.0) * NANO_DOLLARS
+    prices = np.maximum(-solution[len(kinds.demand) :], 0.0) * NANO_DOLLARS
+    duals = prices[: len(price) * resources].reshape(len(price), resources)
     dual_values = _dual_values(vectors / scale, duals, feasible[:, kept], demand)
     charged = (bought[:, None] * has * duals)[: len(some)].sum(axis=0)
-    return Duals(dual_values, duals / scale, feasible[:, kept], charged)
+    return Duals(dual_values, duals / scale, feasible[:, kept], charged, prices[len(price) * resources :])
 
 
 def relax_shapes(instance: Instance, columns: OfferingsTable, feasible: Mask) -> Duals:
@@ -251,7 +271,7 @@ class Early:
         extra = scope.vectors.shape[1] - known.resources.shape[1]
         resources = np.concatenate([known.resources, np.zeros((len(known.resources), extra))], axis=1)
         charged = np.concatenate([known.charged, np.zeros(extra)])
-        return Duals(known.dual_values[some], resources, known.feasible[some], charged)
+        return Duals(known.dual_values[some], resources, known.feasible[some], charged, known.limits)
 
     def same(self, scope: Scope) -> bool:
         """True only if the scope's relaxation is this one: every pod, every offering and nothing else."""

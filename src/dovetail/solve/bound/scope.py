@@ -28,7 +28,9 @@ from dovetail.solve.instance.pool_table import NODES, PoolTable
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
 from dovetail.solve.tolerances import LARGE, SEVERAL
 
-# (pod class, level, tier) -> pods: what of a plan is promised to whom.
+# (pod class, level, tier) -> pods: what of a plan is promised to whom. A node may be bought for them from the
+# pools up to that tier: -1 if that is the first of use, and of the number of tiers if nothing is promised.
+# Beyond that number are the tiers of pods that stay on nodes of such pools (see `kinds_placed`).
 Kinds = Mapping[tuple[int, int, int], list[str]]
 
 
@@ -39,6 +41,7 @@ class Placement(NamedTuple):
     level: int
     pools: tuple[int, ...]  # that a node could be bought from for them; none on one that is there already
     pods: Sequence[str]
+    pool: int = -1  # of their node; -1 of one that is there already
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,17 @@ class Scope:
     origin: Origin | None = None
     # What a node takes of NodePools' limits (C, L), and the rest of them (L,); None without limits.
     limits: tuple[Amounts, Amounts] | None = None
+    limit_names: tuple[tuple[str, str], ...] = ()  # pool and resource of each, if the plan comes to their end
 
     @property
     def demand(self) -> Amounts:
         """Pods per kind, (S,)."""
         return np.array([len(pods) for pods in self.pods], dtype=np.int64)
+
+    @property
+    def left(self) -> list[int]:
+        """What is left of each limit."""
+        return [] if self.limits is None else self.limits[1].tolist()
 
     def pricing_instance(self) -> PricingInstance:
         """What is for sale, thinned out."""
@@ -98,12 +107,14 @@ class Scope:
         return PricingInstance(every, capacity, self.price, takes, *what, own, *limits)
 
 
-def scope_of(instance: Instance, columns: OfferingsTable, free: Amounts, kinds: Kinds) -> Scope:
+def scope_of(
+    instance: Instance, columns: OfferingsTable, free: Amounts, kinds: Kinds, *, binding: bool
+) -> Scope:
     """The scope of a plan: all plans that keep at least its promises.
 
     That is: no pod gives up more preferences than it does there, and for none a node is bought from a pool of
     less weight. `free` (nodes, R) is the capacity on existing nodes before anything was placed. Reserved
-    capacity is paid for already: as much of it as there is counts as free.
+    capacity is paid for already: as much of it as there is counts as free. `binding`: limits refuse a type.
     """
     limited = any(table.pool.limits is not None for table in instance.tables)
     sites = sites_of(instance, columns, asked_by(instance, kinds))
@@ -146,21 +157,25 @@ def scope_of(instance: Instance, columns: OfferingsTable, free: Amounts, kinds: 
             reserved=np.array([column for _, _, column in capacities], dtype=np.int64),
         ),
         limits=_limits(instance, columns, sites.column[bought]) if limited else None,
+        limit_names=tuple(_limit_names(instance)) if binding else (),
     )
 
 
-def kinds_placed(instance: Instance, placed: Iterable[Placement], *, binding: bool) -> Kinds:
+def kinds_placed(instance: Instance, placed: Iterable[Placement], refusing: Collection[int]) -> Kinds:
     """(pod class, level, tier) -> pods. The tier is the last whose pools count: of pods on nodes that are
     there the first that has a node for them, -1 if none has.
 
-    `binding`: whether pools' limits refuse what they allowed before the plan.
-    Where limits refuse something, who gets the better pool is anybody's guess, and so is who gives up
-    preferences where anybody does: then nothing is promised.
+    `refusing`: the pools whose limits refuse what they allowed before the plan. Which pods such a pool takes
+    is as their turns come, and so is who gives up preferences where any does. Promised is that no lighter
+    pools are bought from than here, and that its nodes hold as much: their pods stay on nodes of pools of
+    that weight at least. Else they might ride on lighter nodes, bought for pods that are there for want of a
+    place in the heavier pool.
     """
-    placed = list(placed)
-    pod_classes = instance.pod_classes
+    placed, binding = list(placed), bool(refusing)
+    pod_classes, most = instance.pod_classes, len(instance.tiers)
     lossless = not any(pod_classes[each.pod_class].levels[each.level].lost for each in placed)
     tier_of = {pool: index for index, tier in enumerate(instance.tiers) for pool in tier}
+    lightest = max((tier_of[each.pool] for each in placed if each.pool >= 0), default=most)
     found: dict[tuple[int, int, int], list[str]] = {}
     alike: dict[tuple[int, int], int] = {}  # (pod class, level) -> the level that counts
     first: dict[tuple[int, int], int] = {}  # (pod class, level) -> the first tier of use
@@ -172,7 +187,8 @@ def kinds_placed(instance: Instance, placed: Iterable[Placement], *, binding: bo
             )
             alike[each[:2]] = level
         if binding:
-            tier = len(instance.tiers)
+            tier = tier_of.get(each.pool, lightest)
+            tier += most + 1 if each.pool in refusing and tier < lightest else 0
         elif each.pools:
             tier = tier_of[each.pools[0]]
         else:
@@ -193,7 +209,9 @@ def _first_of_use(instance: Instance, pod_class: PodClass, level: int) -> int:
             for pool in pools:
                 if instance.free_of_ports(pool, pod_class.ports) and any(
                     instance.suits(pool, wanted, step.rules)
-                    and instance.columns(pool, wanted, pod_class.vector).any()
+                    and (
+                        instance.columns(pool, wanted, pod_class.vector) & instance.tables[pool].within
+                    ).any()
                     for wanted in step.alternatives
                 ):
                     return index
@@ -237,6 +255,11 @@ def _limits(instance: Instance, columns: OfferingsTable, some: Amounts) -> tuple
             takes.append(size)
             most.append(min(max(0, limits[name] - table.pool.usage.get(name, 0)), ENDLESS))
     return np.array(takes, dtype=np.int64).reshape(len(most), len(some)).T, np.array(most, dtype=np.int64)
+
+
+def _limit_names(instance: Instance) -> Iterator[tuple[str, str]]:
+    for table in instance.tables:
+        yield from ((table.pool.name, name) for name in sorted(table.pool.limits or ()))
 
 
 def _pools(instance: Instance, pool: Amounts, own: Mask) -> tuple[tuple[str, ...], ...]:
@@ -356,9 +379,15 @@ def reach_of(instance: Instance, columns: OfferingsTable, sites: Sites, kinds: C
         for part, width in enumerate((holds.shape[1], holds.shape[1], len(instance.nodes.nodes)))
     )
     anywhere &= holds
-    tiers = np.array([tier for _, _, tier in kinds], dtype=np.int64)
-    own = _until(instance, columns.pool[sites.column], tiers, (earlier & holds, anywhere))
-    return Reach(own, anywhere, nodes)
+    # A type that is too large for what is left of a limit is not for sale.
+    anywhere &= np.concatenate([table.within for table in instance.tables])[sites.column]
+    tiers, first = np.array([tier for _, _, tier in kinds], dtype=np.int64), len(instance.tiers) + 1
+    staying = np.flatnonzero(tiers >= first)
+    tiers[staying] -= first
+    pool = columns.pool[sites.column]
+    for index, pools in enumerate(instance.tiers):
+        anywhere[np.ix_(staying[tiers[staying] < index], np.isin(pool, pools))] = False
+    return Reach(_until(instance, pool, tiers, (earlier & anywhere, anywhere)), anywhere, nodes)
 
 
 def cut(table: Mask, columns: Amounts) -> Mask:

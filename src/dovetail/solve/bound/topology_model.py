@@ -546,7 +546,8 @@ def target_nodes_of(
 
 def _pools(instance: Instance, tier: int) -> tuple[int, ...]:
     """All pools up to the tier, the lightest first; none where it is not known or nothing is promised."""
-    some = instance.tiers[: tier + 1] if tier < len(instance.tiers) else []
+    tiers = instance.tiers
+    some = tiers[: (tier if tier < len(tiers) else tier - len(tiers) - 1) + 1]
     return tuple(pool for each in reversed(some) for pool in each)
 
 

@@ -50,7 +50,7 @@ class PlannedNode:
             # Where none is left for whom the pool was right, it has to be for all.
             pools = (self.made.pool,) if self_repelling else item.pools
             for (pod_class, level), pods in zip(item.kinds, zip(*bundles, strict=True), strict=True):
-                yield Placement(pod_class, level, pools, pods)
+                yield Placement(pod_class, level, pools, pods, self.made.pool)
 
     def without(self, gone: Collection[str], pod_classes: Sequence[PodClass]) -> PlannedNode | None:
         """The node without some of its pods; None if it is empty then."""

@@ -15,7 +15,7 @@ from dovetail.solve.budget import STEP
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
-from dovetail.solve.instance.pool_table import NODES, PoolTable
+from dovetail.solve.instance.pool_table import NODES, PoolTable, bounded
 
 
 class Bought(Protocol):
@@ -43,20 +43,9 @@ class Limits:
         self.remaining: dict[int, dict[str, int]] = {}
         self._takes: dict[int, Amounts] = {}  # per limited pool what each type takes of what remains, (T, L)
         for table in instance.tables:
-            limits = table.pool.limits
-            if limits is not None:
-                used, taken = table.pool.usage, {name for kind in table.types for name in kind.capacity}
-                rest = {name: _within(limits[name] - used.get(name, 0)) for name in sorted(limits)}
-                # What no type has any of is never used up; a limit that is exceeded refuses all types.
-                names = [name for name, left in rest.items() if name == NODES or name in taken or left < 0]
-                self.remaining[table.index] = {name: rest[name] for name in names}
-                takes = [
-                    [1 if name == NODES else kind.capacity.get(name, 0) for name in names]
-                    for kind in table.types
-                ]
-                self._takes[table.index] = np.array(takes, dtype=np.int64).reshape(
-                    len(table.types), len(names)
-                )
+            if table.pool.limits is not None:
+                rest, self._takes[table.index] = table.ends
+                self.remaining[table.index] = dict(rest)
         self.reservations = dict(columns.left)
         self.commons: Amounts = instance.commons.left.copy()
 
@@ -73,12 +62,14 @@ class Limits:
         """True iff something is limited."""
         return bool(self.remaining) or bool(self.reservations) or self._instance.commons.any
 
-    def refused(self) -> bool:
-        """True iff something that limits and shared quotas allowed at first would be refused by now."""
+    def refusing(self) -> frozenset[int]:
+        """The pools of which something that limits and shared quotas allowed at first is refused by now."""
         if self._instance.commons.any and not self._drawable().all():
-            return True  # what there is not enough of for one node is no column
+            return frozenset(
+                range(len(self._instance.tables))
+            )  # of too little for one node there is no column
         start = Limits(self._instance, self._columns)
-        return any(bool((start.types(pool) & ~self.types(pool)).any()) for pool in self.remaining)
+        return frozenset(pool for pool in self.remaining if (start.types(pool) & ~self.types(pool)).any())
 
     def shares(self) -> Floats:
         """The largest share of what remains of a limit that one node of each column takes, shape (C,)."""
@@ -186,12 +177,8 @@ class Limits:
         return np.asarray(np.all(commons.draws <= self.commons, axis=1), dtype=np.bool_)
 
     def _rest(self, pool: int) -> Amounts:
-        rest = [_within(amount) for amount in self.remaining[pool].values()]
+        rest = [bounded(amount) for amount in self.remaining[pool].values()]
         return np.array(rest, dtype=np.int64)
-
-
-def _within(amount: int) -> int:
-    return max(-ENDLESS, min(amount, ENDLESS))
 
 
 # Types of one nominal size differ by what their systems keep; what has less than this share is another size.

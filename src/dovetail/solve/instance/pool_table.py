@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import ExistingNode, Pool
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import LARGEST, pod_requests
-from dovetail.solve.instance.arrays import TABLE, Amounts, Axis, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask
 from dovetail.solve.instance.matching import untolerated
 from dovetail.solve.tolerances import SEVERAL
 
@@ -127,6 +127,11 @@ def _sold(kinds: tuple[InstanceType, ...], base: Requirements, axis: Axis, left:
     return _Sold(kinds, base, axis.names, left)
 
 
+def bounded(amount: int) -> int:
+    """The amount, or the largest one that is counted with."""
+    return max(-ENDLESS, min(amount, ENDLESS))
+
+
 class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
@@ -167,6 +172,23 @@ class PoolTable:
     def reserve(self, taken: Amounts) -> None:
         """Take what daemons need, (T, R), out of the capacity; once, before it is asked what fits."""
         self.capacity = np.maximum(self.capacity - taken, -LARGEST)
+
+    @cached_property
+    def ends(self) -> tuple[Mapping[str, int], Amounts]:
+        """What remains of the pool's limits before a plan, and what each type takes of it, (T, L)."""
+        used, taken = self.pool.usage, {name for kind in self.types for name in kind.capacity}
+        limits = self.pool.limits or {}
+        rest = {name: bounded(limits[name] - used.get(name, 0)) for name in sorted(limits)}
+        # What no type has any of is never used up; a limit that is exceeded refuses all types.
+        rest = {name: left for name, left in rest.items() if name == NODES or name in taken or left < 0}
+        takes = [[1 if name == NODES else kind.capacity.get(name, 0) for name in rest] for kind in self.types]
+        return rest, np.array(takes, dtype=np.int64).reshape(len(self.types), len(rest))
+
+    @cached_property
+    def within(self) -> Mask:
+        """Columns of types that the limits allow before a plan, (C,)."""
+        rest, takes = self.ends
+        return np.asarray(np.all(takes <= list(rest.values()), axis=1)[self.column_type], dtype=np.bool_)
 
     def usable(self, wanted: Requirements) -> Mask:
         """Columns that meet the pool's requirements and these, shape (C,)."""

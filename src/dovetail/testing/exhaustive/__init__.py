@@ -17,7 +17,16 @@ from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.testing.exhaustive.answer import with_one_more
 from dovetail.testing.exhaustive.market import Kind, Market
-from dovetail.testing.exhaustive.promises import Unsupported, hardened, keeps_soft_taints
+from dovetail.testing.exhaustive.promises import (
+    Unsupported,
+    gives_up,
+    hardened,
+    keeps_soft_taints,
+    lightest,
+    refusing,
+    staying,
+    unhardened,
+)
 from dovetail.testing.exhaustive.search import LEFT_OUT, Search, TooLarge
 
 __all__ = ["TooLarge", "Unsupported", "addable", "cheaper", "fuller", "promised"]
@@ -51,8 +60,10 @@ def addable(problem: Problem, plan: Plan) -> Plan | None:
 def cheaper(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | None:
     """The cheapest plan that places the same pods and costs less than this one; None if there is none.
 
-    It keeps what the plan promised: preferences that were kept for a pod, and no pool of lower weight than
-    the pod's. Raises TooLarge when that takes more than `effort` trials, Unsupported where it knows no way.
+    It keeps what the plan promised: preferences that were kept for a pod, no node bought for it from a pool
+    of lower weight than the pod's, and no place on such a node for the pods of a pool whose limits refuse
+    something by then. Raises TooLarge when that takes more than `effort` trials, Unsupported where it knows
+    no way.
     """
     _supported(problem)
     return Search(market_of(problem, plan), plan.cost.hourly, effort).run()
@@ -61,7 +72,7 @@ def cheaper(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | Non
 def market_of(problem: Problem, plan: Plan) -> Market:
     """The placed pods with all that the plan promised them, and what there is to put them on."""
     asked, least, soft = promised(problem, plan)
-    return Market(asked, _kinds(asked, least, soft))
+    return Market(asked, _kinds(asked, least, soft, staying(problem, plan)))
 
 
 def promised(problem: Problem, plan: Plan) -> tuple[Problem, dict[str, int], dict[str, bool]]:
@@ -70,12 +81,18 @@ def promised(problem: Problem, plan: Plan) -> tuple[Problem, dict[str, int], dic
     The least weight of a pool that a node may be bought from for it, and whether it keeps off nodes with
     PreferNoSchedule taints.
     """
-    asked = hardened(problem, plan)
-    soft = {pod.key: keeps_soft_taints(problem, plan, pod.key) for pod in asked.pods}
+    limited = bool(refusing(problem, plan))
+    asked = unhardened(problem, plan) if limited and gives_up(plan) else hardened(problem, plan)
+    soft = {
+        pod.key: not (limited and gives_up(plan)) and keeps_soft_taints(problem, plan, pod.key)
+        for pod in asked.pods
+    }
     weight = {pool.name: pool.weight for pool in problem.pools}
     least = {pod: weight[claim.pool] for claim in plan.claims for pod in claim.pods}
     for pod in asked.pods:
-        if pod.key not in least:
+        if pod.key not in least and limited:
+            least[pod.key] = lightest(problem, plan)
+        elif pod.key not in least:
             least[pod.key] = _highest(asked, pod, soft[pod.key])
     return asked, least, soft
 
@@ -93,14 +110,17 @@ def _highest(problem: Problem, pod: Pod, soft: bool) -> int:
     return max((option.site.pool.weight for option in alone.options((1,))), default=0)
 
 
-def _kinds(problem: Problem, least: dict[str, int], soft: dict[str, bool]) -> tuple[Kind, ...]:
+def _kinds(
+    problem: Problem, least: dict[str, int], soft: dict[str, bool], stay: dict[str, int] | None = None
+) -> tuple[Kind, ...]:
     """The pods by what distinguishes them, those that ask for most first."""
+    stay = stay or {}
     same: dict[tuple[object, ...], list[Pod]] = {}
     for pod in problem.pods:
         meta = pod.metadata
         owned = pod.key if pod.spec.volumes else ""
         alike = (repr(pod.spec), meta.namespace, tuple(sorted(meta.labels.items())), meta.deletion_timestamp)
-        promised = (least.get(pod.key, 0), soft.get(pod.key, False))
+        promised = (least.get(pod.key, 0), soft.get(pod.key, False), stay.get(pod.key, 0))
         same.setdefault((*alike, owned, *promised), []).append(pod)
     kinds = [
         Kind(
@@ -108,6 +128,7 @@ def _kinds(problem: Problem, least: dict[str, int], soft: dict[str, bool]) -> tu
             PodFacts.of(pods[0], problem.volumes),
             least.get(pods[0].key, 0),
             soft.get(pods[0].key, False),
+            stay.get(pods[0].key, 0),
         )
         for pods in same.values()
     ]

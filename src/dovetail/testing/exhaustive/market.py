@@ -31,6 +31,7 @@ class Kind:
     facts: PodFacts
     least_weight: int  # of a pool that a node may be bought from for it; nodes for others will do as well
     soft_taints: bool  # True iff PreferNoSchedule taints keep it away
+    stay_weight: int = 0  # the least of a pool whose nodes it may be on, whichever pods they are bought for
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Market:
         self.room = _table([[site.room.get(name, 0) for name in names] for site in self.sites])
         allowed = [[self._lets_in(kind, site) for site in self.sites] for kind in self.kinds]
         self.allowed = np.array(allowed, dtype=np.bool_).reshape(len(self.kinds), len(self.sites))
+        self.allowed[:, [not _within_limits(site) for site in self.sites]] = False
 
     @property
     def whole(self) -> Block:
@@ -104,6 +106,8 @@ class Market:
         return self._let_in[alike]
 
     def _asks(self, kind: Kind, site: Site) -> bool:
+        if site.pool.weight < kind.stay_weight:
+            return False
         return not _shies(kind, site.pool.taints) and lets_in(self.catalogue, kind.pods[0], site)
 
     def _find(self, block: Block) -> Iterator[Option]:
@@ -147,6 +151,13 @@ class Market:
         if short and self.problem.options.strict_min_values:
             return None
         return Option(0, same[0].price, same[0], types, relaxed=short)
+
+
+def _within_limits(site: Site) -> bool:
+    """True iff the pool's limits allow one such node as long as nothing is bought."""
+    pool, size = site.pool, {**site.kind.capacity, "nodes": 1}
+    limits = (pool.limits or {}).items()
+    return all(size.get(name, 0) <= most - pool.usage.get(name, 0) for name, most in limits)
 
 
 def _table(rows: list[list[int]]) -> npt.NDArray[np.int64]:

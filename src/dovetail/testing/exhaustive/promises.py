@@ -19,7 +19,9 @@ from dovetail.api.core import (
     WeightedPodAffinityTerm,
 )
 from dovetail.model.plan import Plan
-from dovetail.model.problem import Problem
+from dovetail.model.problem import Pool, Problem
+
+_OTHER_TERM = "required node affinity term"  # nothing that was promised is lost with it
 
 
 class Unsupported(Exception):
@@ -38,6 +40,57 @@ def hardened(problem: Problem, plan: Plan) -> Problem:
     if problem.options.respect_preferences:
         pods = tuple(_kept(pod, plan.relaxed.get(pod.key, ())) for pod in pods)
     return replace(problem, pods=pods)
+
+
+def gives_up(plan: Plan) -> bool:
+    """True iff some pod gave up a preference; one required term in place of another is none."""
+    return any(word != _OTHER_TERM for words in plan.relaxed.values() for word in words)
+
+
+def unhardened(problem: Problem, plan: Plan) -> Problem:
+    """The placed pods as they are: where limits refuse something, who gives up what is as turns come."""
+    left = {item.pod for item in plan.unschedulable}
+    return replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in left))
+
+
+def refusing(problem: Problem, plan: Plan) -> frozenset[str]:
+    """The pools whose limits refuse a type by the end of the plan that they allowed before."""
+    return frozenset(pool.name for pool in problem.pools if _refuses(pool, plan))
+
+
+def _refuses(pool: Pool, plan: Plan) -> bool:
+    if pool.limits is None:
+        return False
+    rest = {name: most - pool.usage.get(name, 0) for name, most in pool.limits.items()}
+    sizes = {kind.name: {**kind.capacity, "nodes": 1} for kind in pool.instance_types}
+    bought = [claim.instance_types for claim in plan.claims if claim.pool == pool.name]
+    took = {name: sum(max(sizes[kind].get(name, 0) for kind in kinds) for kinds in bought) for name in rest}
+    return any(
+        all(size.get(name, 0) <= before for name, before in rest.items())
+        and any(size.get(name, 0) > before - took[name] for name, before in rest.items())
+        for size in sizes.values()
+    )
+
+
+def staying(problem: Problem, plan: Plan) -> dict[str, int]:
+    """Pods on nodes of such pools -> the least weight of a pool whose nodes they may be on.
+
+    Which pods such a pool takes is as their turns come; promised is that its nodes hold as much.
+    """
+    full, weight = refusing(problem, plan), {pool.name: pool.weight for pool in problem.pools}
+    least = lightest(problem, plan)
+    return {
+        pod: weight[claim.pool]
+        for claim in plan.claims
+        if claim.pool in full and weight[claim.pool] > least
+        for pod in claim.pods
+    }
+
+
+def lightest(problem: Problem, plan: Plan) -> int:
+    """The least weight of a pool that the plan buys from; 0 if it buys nothing."""
+    weight = {pool.name: pool.weight for pool in problem.pools}
+    return min((weight[claim.pool] for claim in plan.claims), default=0)
 
 
 def keeps_soft_taints(problem: Problem, plan: Plan, pod: str) -> bool:

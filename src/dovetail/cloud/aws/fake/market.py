@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dovetail.base.clock import HOUR
-from dovetail.base.streams import stream
 from dovetail.cloud.aws.quota.quotas import family
 from dovetail.cloud.catalog import offerings, store
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
 from dovetail.cloud.inmemory import Limit
+from dovetail.cloud.spot import spot_depth, spot_swing
 from dovetail.model import labels
-
-# Spot prices and the depth of spot pools are drawn afresh so often, and lie on a line in between.
-STEP = 6 * HOUR
-_PRICE_SWING = 0.12  # of the middle price, at most
-_DEPTH_SWING = 0.6
-# vCPUs that a spot pool holds in the middle: evenly spread over the magnitudes between these.
-_DEPTHS = (2_000, 200_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +99,6 @@ class Market:
         return {pool: count for pool, count in found.items() if count > 0}
 
 
-def spot_depth(seed: int, pool: Pool, vcpus: int, now: int) -> int:
-    """How many instances of so many vCPUs a spot pool holds at the moment, all users' included."""
-    low, high = (math.log(value) for value in _DEPTHS)
-    middle = math.exp(low + (high - low) * stream(seed, _key(pool), "spot depth").random())
-    swing = 1 + _DEPTH_SWING * _wave(seed, pool, "spot depth", now)
-    return max(0, int(middle * swing / vcpus))
-
-
-def spot_swing(seed: int, pool: Pool, now: int) -> float:
-    """What a spot price is at the moment, as a share of its middle."""
-    return 1 + _PRICE_SWING * _wave(seed, pool, "spot price", now)
-
-
-def _wave(seed: int, pool: Pool, purpose: str, now: int) -> float:
-    """From -1 to 1: a line between draws, the same whenever it is asked for."""
-    step, into = divmod(now, STEP)
-    before, after = (
-        stream(seed, f"{_key(pool)}/{number}", purpose).uniform(-1, 1) for number in (step, step + 1)
-    )
-    return before + (after - before) * into / STEP
-
-
 def _group(pool: Pool) -> tuple[str, str]:
     capacity_type = labels.SPOT if pool[0] == labels.SPOT else labels.ON_DEMAND
     return capacity_type, family(pool[1])
-
-
-def _key(pool: Pool) -> str:
-    return f"{pool[1]}/{pool[2]}"

@@ -1,0 +1,70 @@
+"""Limits of NodePools in plans and their bounds, and what they leave of weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from dovetail.model.plan import Plan
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.solver import solve
+from dovetail.testing.problems import Document, instance_types, pod, pool, scenario
+from dovetail.testing.proofs import proof_faults
+from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
+
+
+def problem(pools: list[Document], pods: int) -> Problem:
+    sizes = [(900, 1024) if number % 2 else (500, 2048) for number in range(pods)]
+    waiting = [pod(f"web-{number:03}", "web", size, {}) for number, size in enumerate(sizes)]
+    return to_problem(scenario(waiting, pools, instance_types()))
+
+
+def bought(plan: Plan) -> Counter[str]:
+    """Pods per pool."""
+    return Counter({claim.pool: 0 for claim in plan.claims}) + Counter(
+        claim.pool for claim in plan.claims for _ in claim.pods
+    )
+
+
+@pytest.mark.parametrize("limits", [{"cpu": "16"}, {"nodes": "2"}, {"memory": "64Gi", "cpu": "100"}])
+def test_a_heavier_pool_is_filled_before_a_cheaper_one(limits: Document) -> None:
+    """However long the solver looks: an integer program once moved all pods to the lighter pool, on which
+    those that fit nowhere else could be had for less.
+    """
+    heavy = pool("heavy", weight=10, limits=limits, capacity=("on-demand",))
+    asked = problem([heavy, pool("light", weight=1, capacity=("spot",))], 40)
+    first = bought(solve(asked, Budget(work=1)))
+    plan = solve(asked, Budget(work=100_000))
+    assert verify(asked, plan) == ()
+    assert bought(plan)["heavy"] >= first["heavy"] > 0
+    assert plan.cost.gap < 0.01
+    assert proof_faults(asked, plan) == ()
+
+
+def test_what_limits_end_is_paid_for_elsewhere() -> None:
+    """Spot for a few pods and on demand for all others: without a price on the limit all of them count as
+    spot.
+    """
+    spot = pool("spot", limits={"cpu": "24"}, capacity=("spot",))
+    asked = problem([spot, pool("on-demand", capacity=("on-demand",))], 200)
+    plan = solve(asked, Budget(work=1))
+    assert {item.pool for item in plan.proof.limits} == {"spot"}
+    assert plan.cost.gap < 0.15
+    assert proof_faults(asked, plan) == ()
+    free = replace(plan, proof=replace(plan.proof, limits=()))
+    assert any("holds more than its price" in fault for fault in proof_faults(asked, free))
+
+
+def test_types_that_are_too_large_for_what_is_left_are_not_for_sale() -> None:
+    """The pods fit on no type that spot still may have, and nothing is bought from it."""
+    spot = pool("spot", limits={"cpu": "3"}, capacity=("spot",))
+    waiting = [pod(f"db-{number}", "db", (3000, 4096), {}) for number in range(20)]
+    asked = to_problem(
+        scenario(waiting, [spot, pool("on-demand", capacity=("on-demand",))], instance_types())
+    )
+    plan = solve(asked, Budget(work=1))
+    assert bought(plan) == {"on-demand": 20}
+    assert plan.cost.gap < 0.25
