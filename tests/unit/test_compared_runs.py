@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dovetail.base.clock import HOUR
@@ -14,6 +16,8 @@ from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.simulate.live.compare import Row, compare, node_hours
 from dovetail.simulate.live.play import check_scenario
 from dovetail.simulate.run import Result
+from dovetail.simulate.scenario.history import History
+from dovetail.simulate.scenario.initial_nodes import Nodes
 from dovetail.simulate.scenario.scenario import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -59,6 +63,15 @@ def test_what_only_virtual_time_can_play(name: str, section: str) -> None:
     scenario = load(EXAMPLES / name)
     with pytest.raises(InputError) as refused:
         check_scenario(scenario)
+    assert refused.value.path == section
+
+
+@pytest.mark.parametrize(("section", "given"), [("history", History(file="x")), ("nodes", Nodes(file="x"))])
+def test_what_a_replay_adds_only_virtual_time_can_play(section: str, given: object) -> None:
+    scenario = load(EXAMPLES / "burst")
+    file = msgspec.structs.replace(scenario.file, **{section: given})
+    with pytest.raises(InputError) as refused:
+        check_scenario(replace(scenario, file=file))
     assert refused.value.path == section
 
 

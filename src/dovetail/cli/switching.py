@@ -117,7 +117,7 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     table = new_table("The bill after switching", "Day")
-    for heading in ("$ a day", "Saved", "$/h at its end", "Pods moved", "Expired nodes", "Their pods"):
+    for heading in ("$ a day", "Saved", "$/h at its end", "Pods moved", "Expired", "Their pods"):
         table.add_column(heading, justify="right", no_wrap=True)
     daily = found.before * 24
     add_row(table, "as it is", f"{_dollars(daily):,.0f}", "", f"{_dollars(found.before):,.2f}", "", "", "")

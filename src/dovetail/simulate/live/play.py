@@ -138,6 +138,8 @@ def check_scenario(scenario: Scenario) -> None:
         ("shortages", file.shortages),
         ("interruptions", file.interruptions),
         ("startupTaints", file.startup_taints),
+        ("history", file.history),
+        ("nodes", file.nodes),
     ):
         if given:
             raise InputError(
@@ -228,7 +230,10 @@ class _Live:
         self._watching = Watching(client, Observer(log))
         self._objects = Objects(client, self._clock, log)
         ports = Ports(client, cloud.provider, self._clock, log, planner, MemoryMetrics())
-        self._operator = Operator(ports, operator_settings(file.settings, self._check_plan))
+        # Looked at when all is over: pods wait here as long as the checker takes, and no controller has one.
+        self._plans: list[tuple[Problem, Plan]] = []
+        settings = operator_settings(file.settings, lambda *made: self._plans.append(made))
+        self._operator = Operator(ports, settings)
 
     async def play(self, listener: Listener | None) -> Result:
         """The whole scenario; whatever it made is taken away in any case."""
@@ -277,7 +282,8 @@ class _Live:
     def _result(self, scenario: Scenario, wall: float) -> Result:
         start, end = scenario.start, scenario.start + scenario.duration
         # What came while the parts stopped and everything was taken away is no history.
-        records = tuple(record for record in self._log.records if record["t"] <= end)
+        records = [record for record in self._log.records if record["t"] <= end]
+        records += self._violations(end)
         run = Run(
             scenario=scenario.file.name,
             seed=scenario.seed,
@@ -286,9 +292,13 @@ class _Live:
             sha256=self._log.sha256(),
             wall_seconds=wall,
             assumptions=tuple(str(item) for item in scenario.assumptions),
+            terms=scenario.terms,
         )
-        return Result(scenario, records, start, end, run.sha256, wall, summarize(records, run))
+        return Result(scenario, tuple(records), start, end, run.sha256, wall, summarize(records, run))
 
-    def _check_plan(self, problem: Problem, plan: Plan) -> None:
-        for found in verify(problem, plan):
-            self._log.record("violation", rule=found.rule, subject=found.subject, message=found.message)
+    def _violations(self, end: int) -> Iterator[dict[str, Any]]:
+        """Records of what breaks a rule in the plans that were made."""
+        for problem, plan in self._plans:
+            for found in verify(problem, plan):
+                about = {"rule": found.rule, "subject": found.subject, "message": found.message}
+                yield {"t": end, "kind": "violation", **about}
