@@ -44,7 +44,7 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # Where there is no time for all pods, the rest is left over. In the least time, nodes for some and all that
 # comes after them take about so many times as long as encoding and finding domains for them, and writing a
 # plan down so many times as long as encoding.
-_NODES = 1.2
+_NODES, _WRITING = 1.2, 0.9
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
@@ -128,6 +128,12 @@ class Deadline:
         """How many rounds as long as the first there is time for."""
         rest = self._whole - self._first - (self._now() - self._begun)
         return max(0.0, rest / self._round) if self._round else 0.0
+
+    def closing(self, times: float) -> Callable[[], bool]:
+        """Asked on the way: whether there is only time to write a plan down, and for what takes so many times
+        as long as the way until then."""
+        begun, last = self._now(), self._begun + self._whole - _WRITING * self._first
+        return lambda: (now := self._now()) + times * (now - begun) >= last
 
     @property
     def late(self) -> bool:
@@ -293,6 +299,12 @@ class SolveBudget:
     def late(self) -> bool:
         """True iff there is only time to write down a plan that is there."""
         return isinstance(self._stop, Deadline) and self._stop.late
+
+    def closing(self, times: float = 0.0) -> Callable[[], bool]:
+        """See Deadline; where there is a plan already, or no clock, there is always time."""
+        if self._safe or not isinstance(self._stop, Deadline):
+            return lambda: False
+        return self._stop.closing(times)
 
     def begun(self) -> None:
         """Called once the pods have their domains: a clock learns from it how long the end will take."""

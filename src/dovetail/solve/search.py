@@ -215,6 +215,10 @@ class Search:
 
     def _time_over(self, left: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """Try the pods that are left over once more, now that all others have their nodes."""
+        hopeless = [pair for pair in left if not self._context.placeable[pair[0]]]
+        left = [pair for pair in left if self._context.placeable[pair[0]]]
+        if not left:
+            return hopeless
         plan_state = PlanState(self.instance, self.limits, self.opened, seen=self.strategy.seen)
         plan_state.count(self.existing, self.bought)
         builder = PlanBuilder(plan_state, self.columns, self.existing)
@@ -223,7 +227,7 @@ class Search:
         still = builder.insert(left)
         self.existing, self.bought = builder.existing, builder.bought
         self.grown = len(still) < len(left)
-        return still
+        return [*still, *hopeless]
 
     def _even_out(self) -> list[tuple[int, str]]:
         """Give up pods that stand too far ahead of those that no node could be bought for."""

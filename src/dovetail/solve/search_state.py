@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -43,7 +43,6 @@ class SolveContext:
         self.moves: Counter[object] = Counter()
         self.slice_over = False  # True iff a packing was cut short, so that a proof got its share
         self._capacity = self.instance.nodes.capacity.copy()  # on existing nodes, before anything is placed
-        self._placeable: list[bool] | None = None  # per pod class if alone, once something asked
         self.topology_bound = TopologyBound(self.instance, self.columns)
         self.feasible = self._feasible()
         self.early = Early.of(self.instance, self.columns, self.feasible)
@@ -70,18 +69,21 @@ class SolveContext:
     def stranded(self, left: Iterable[str]) -> tuple[int, ...]:
         """The pod classes of those of these pods that would fit somewhere if they were alone."""
         names = set(left)
-        if not names:
-            return ()
-        if self._placeable is None:
-            bought: list[bool] = np.asarray(self.feasible.any(axis=1)).tolist()
-            self._placeable = [
-                bought[pod_class.index] or self._on_node(pod_class) for pod_class in self.instance.pod_classes
-            ]
         return tuple(
             pod_class.index
-            for pod_class, alone in zip(self.instance.pod_classes, self._placeable, strict=True)
+            for pod_class, alone in zip(
+                self.instance.pod_classes, self.placeable if names else (), strict=False
+            )
             if alone and not names.isdisjoint(pod_class.pods)
         )
+
+    @cached_property
+    def placeable(self) -> list[bool]:
+        """Per pod class, whether such a pod would fit somewhere if it were alone."""
+        bought: list[bool] = np.asarray(self.feasible.any(axis=1)).tolist()
+        return [
+            bought[pod_class.index] or self._on_node(pod_class) for pod_class in self.instance.pod_classes
+        ]
 
     def _on_node(self, pod_class: PodClass) -> bool:
         nodes = self.instance.nodes
@@ -140,7 +142,7 @@ class Case:
         known = self.context.proofs.get(key)
         if known is not None and (key not in self.context.stale or known.bound >= hourly * CLOSE):
             return known, None
-        late = self.context.instance.work.late
+        late = self.context.instance.work.late or self.context.instance.work.closing()()
         if late and len(self.context.instance.pod_classes) > FEW:
             return Proof(), None
         if quick or late:

@@ -189,13 +189,35 @@ class PlanBuilder:
     def _best_site(self, attempt: Attempt) -> tuple[Offer, Site] | None:
         offers = [
             (offer.dearer, position, offer)
-            for position, site in enumerate(self.plan_state.sites)
-            if (offer := self.grown(attempt, site)) is not None
+            for position, site in self._open_sites(attempt)
+            if not self.instance.work.time_over and (offer := self.grown(attempt, site)) is not None
         ]
         if not offers:
             return None
         _, position, offer = min(offers, key=lambda each: each[:2])
         return offer, self.plan_state.sites[position]
+
+    def _open_sites(self, attempt: Attempt) -> Iterator[tuple[int, Site]]:
+        """Bought nodes without those that a glance at rules between pods tells to be closed to the pod."""
+        plan_state, pod_class, groups = self.plan_state, attempt.pod_class, self.instance.topology.groups
+        owned, checker = pod_class.levels[attempt.number].owned, plan_state.checker
+        hosts = tuple(index for index in owned if groups[index].id.key == HOSTNAME)
+        pools = tuple(range(len(self.instance.tables)))
+        keys = tuple(key for key in checker.class_rules(pod_class, attempt.number).keys if key != HOSTNAME)
+        places = self.instance.places(pools, attempt.wanted, pod_class.vector, keys) if keys else []
+        if not all(value for place in places for _, value in place.pins):
+            keys = ()  # pods there may have settled what their pools leave open
+        ways = [
+            place.pins
+            for place in places
+            if not checker.refused(pod_class, owned, lookup(place.pins), skip_hosts=True)
+        ]
+        for position, site in enumerate(plan_state.sites if ways or not keys else ()):
+            known = dict(site.pins)
+            if keys and not any(all(known.get(key, value) == value for key, value in way) for way in ways):
+                continue
+            if not checker.refused(pod_class, hosts, lookup(((HOSTNAME, site.name),)), skip_hosts=False):
+                yield position, site
 
     def grow(self, attempt: Attempt, site: Site, offer: Offer) -> None:
         limits = self.plan_state.limits

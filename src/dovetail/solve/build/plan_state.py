@@ -108,8 +108,14 @@ class PlanState:
         for index, group in self._spreads:
             self._alike.setdefault(group.id.key, {}).setdefault(group.id.node_filter, []).append(index)
         self._owners = self._by_spread(instance.pod_classes)
-        # Domains of nodes that count, per spread: they are there, whatever may be bought.
-        self._there = {index: dict(instance.present.domains(index)) for index, _ in self._spreads}
+        # Domains of nodes that count, per spread: there, whatever may be bought. Alike ones share them.
+        self._there = {
+            index: there
+            for filters in self._alike.values()
+            for spreads in filters.values()
+            for there in [dict(instance.present.domains(spreads[0]))]
+            for index in spreads
+        }
         self._allowed: list[bytes] = []  # columns, per pool, at the last look
 
     def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[PlannedNode]) -> None:
@@ -164,8 +170,6 @@ class PlanState:
         for index, group in self._spreads:
             there = self._there[index]
             host = group.id.key == HOSTNAME
-            if host:
-                group.universe = dict(there)
             if fresh:
                 found = self._beyond(index, group)
                 if host:
@@ -174,6 +178,8 @@ class PlanState:
                     group.universe = {**there, **{domain: None for domain in found if domain}}
             elif not host:
                 group.universe.update(there)
+            if host and group.closed:  # an open one's hosts are no matter
+                group.universe = dict(there)
         self.checker = RuleChecker(self.instance)
 
     def _beyond(self, index: int, group: Group) -> list[str]:
@@ -218,13 +224,11 @@ class PlanState:
             if not domain:
                 domain = instance.certain_value(key, made.pool, made.requirements, made.types)
             for node_filter, spreads in filters.items() if domain else ():
-                counts = node_filter.accepts(*ground, instance.well_known)
-                for index in spreads:
-                    if counts:
-                        self._there[index].setdefault(domain)
-                    elif key == HOSTNAME:
-                        # A site that may be anywhere counts until it turns out to be where it does not.
-                        self._there[index].pop(domain, None)
+                if node_filter.accepts(*ground, instance.well_known):
+                    self._there[spreads[0]].setdefault(domain)
+                elif key == HOSTNAME:
+                    # A site that may be anywhere counts until it turns out to be where it does not.
+                    self._there[spreads[0]].pop(domain, None)
 
     def _open(self, pod_class: PodClass, key: str) -> Iterator[str]:
         """Domains that the limits still allow a node in for such a pod; '' where the value is not known."""

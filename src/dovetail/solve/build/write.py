@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -100,37 +100,34 @@ def by_pod(item: Unschedulable) -> str:
     return item.pod
 
 
-# All of a claim but what no two have in common.
-_KNOWN = tuple(field.name for field in fields(PlannedClaim) if field.name not in ("name", "pods"))
-
-
 class Assembler:
     """Writes claims. What nodes of equal demands and equal types have in common is worked out once."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._known: dict[tuple[object, ...], tuple[PlannedClaim, Amounts]] = {}
+        # The fields of such a claim, and what daemons take.
+        self._known: dict[tuple[object, ...], tuple[dict[str, Any], Amounts]] = {}
         # Alike ones follow one another.
-        self._last: tuple[NodeCandidate, str, Callable[..., PlannedClaim]] | None = None
+        self._last: tuple[NodeCandidate, dict[str, Any]] | None = None
 
     def claim(self, planned: PlannedNode, number: int) -> PlannedClaim:
         """The claim for a node, the so-manieth of its pool."""
         made = planned.made
-        if self._last is None or self._last[0] is not made:
-            unnamed = self._unnamed(made)
-            known = {name: getattr(unnamed, name) for name in _KNOWN}
-            self._last = made, unnamed.pool, partial(PlannedClaim, **known)
-        _, pool, claim = self._last
-        return claim(name=f"{pool}-{number}", pods=planned.pods())
+        if self._last is None or not self._last[0].alike(made):
+            self._last = made, self._unnamed(made)
+        known = self._last[1]
+        return PlannedClaim(**{**known, "name": f"{known['pool']}-{number}", "pods": planned.pods()})
 
-    def _unnamed(self, made: NodeCandidate) -> PlannedClaim:
+    def _unnamed(self, made: NodeCandidate) -> dict[str, Any]:
         key = (made.pool, made.requirements, made.types, made.column, made.reservation, made.relaxed)
         known = self._known.get(key)
         if known is None:
             daemons = self._instance.overhead[made.pool][list(made.types)].min(axis=0)
-            known = self._known[key] = (_common(self._instance, made), daemons)
+            claim = _common(self._instance, made)
+            common = {field.name: getattr(claim, field.name) for field in fields(claim)}
+            known = self._known[key] = common, daemons
         common, daemons = known
-        return replace(common, requests=self._instance.axis.mapping(made.vector + daemons))
+        return {**common, "requests": self._instance.axis.mapping(made.vector + daemons)}
 
 
 def _common(instance: Instance, made: NodeCandidate) -> PlannedClaim:

@@ -214,15 +214,20 @@ class Interner:
         """The pod classes of the pods that were read, the largest requests of CPU, then memory, first."""
         # Groups must all be known before pods can be told apart by the groups that count them.
         found: dict[tuple[bytes, int, tuple[int, ...]], PodClass] = {}
+        last: tuple[tuple[object, ...], PodClass] | None = None
         for pod, ask, ladder in self._entries:
             meta = pod.metadata
+            alike = (ask, ladder, meta.namespace, meta.labels)
+            if last and last[0] == alike:  # pods of one owner mostly follow one another
+                last[1].pods.append(pod.key)
+                continue
             matching = self._topology.matching(meta.namespace or "default", meta.labels)
             key = (ask.fingerprint, ladder.number, matching)
-            pod_class = found.get(key)
-            if pod_class is None:
-                found[key] = self._pod_class(pod, ask, axis, ladder, matching)
+            if key in found:
+                found[key].pods.append(pod.key)
             else:
-                pod_class.pods.append(pod.key)
+                found[key] = self._pod_class(pod, ask, axis, ladder, matching)
+            last = alike, found[key]
         ordered = sorted(found.values(), key=lambda pod_class: _size_order(pod_class, axis))
         for index, pod_class in enumerate(ordered):
             pod_class.index = index

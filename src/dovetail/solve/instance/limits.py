@@ -242,8 +242,10 @@ def _largest(capacity: Amounts, vectors: Amounts) -> Amounts:
     for row in range(capacity.shape[1]):
         fits &= capacity[:, row][:, None] >= vectors[:, row]
     result = np.zeros_like(capacity)
-    for row in range(capacity.shape[1]):
-        result[:, row] = np.where(fits, vectors[:, row], 0).max(axis=1, initial=0)
+    for row in range(capacity.shape[1] if len(vectors) else 0):
+        order = np.argsort(-vectors[:, row])
+        first = np.take(fits, order, axis=1).argmax(axis=1)
+        result[:, row] = np.where(fits[np.arange(len(fits)), order[first]], vectors[order[first], row], 0)
     return result
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
+from dovetail.model.resources import LARGEST
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
@@ -79,14 +81,18 @@ class OfferingsTable:
 
     def holds(self, vectors: Amounts) -> Mask:
         """Which columns have the capacity for each of the requests (N, R), shape (N, C)."""
-        parts = []
-        for table in self._tables:
-            fits = np.ones((len(vectors), len(table.types)), dtype=np.bool_)
-            for row in range(vectors.shape[1]):
-                need = vectors[:, row][:, None]
-                fits &= (need <= table.capacity[:, row][None, :]) | (need == 0)
-            parts.append(np.take(fits, table.column_type, axis=1))  # row by row in memory, as all such tables
-        return np.concatenate(parts, axis=1) if parts else np.zeros((len(vectors), 0), dtype=np.bool_)
+        found: Mask = np.empty((len(vectors), len(self.price)), dtype=np.bool_)
+        asked = np.where(vectors == 0, -LARGEST - 1, vectors)  # what is not asked for always fits
+        ends = np.cumsum([0, *(len(table.offerings) for table in self._tables)]).tolist()
+        for table, (first, last) in zip(self._tables, pairwise(ends), strict=True):
+            # Columns of a type stand together.
+            columns = np.bincount(table.column_type, minlength=len(table.types))
+            for start in range(0, len(vectors), BLOCK):
+                fits = np.ones((len(asked[start : start + BLOCK]), len(table.types)), dtype=np.bool_)
+                for row, need in enumerate(asked[start : start + BLOCK].T):
+                    fits &= need[:, None] <= table.capacity[:, row]
+                found[start : start + BLOCK, first:last] = np.repeat(fits, columns, axis=1)
+        return found
 
 
 def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Mask) -> npt.NDArray[np.int64]:
@@ -98,11 +104,18 @@ def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Ma
     if len(useful) <= SEVERAL:
         return useful
     order = useful[np.lexsort((-capacity[useful].sum(axis=1), price[useful]))]
-    groups: dict[bytes, list[int]] = {}
-    for column, held in zip(order.tolist(), np.packbits(feasible[:, order].T, axis=1), strict=True):
-        groups.setdefault(held.tobytes(), []).append(column)
+    groups = _alike(feasible, order)
     kept = [column for group in groups.values() for column in _unbeaten(np.array(group), capacity, protected)]
     return np.array(sorted(kept), dtype=np.int64)
+
+
+def _alike(feasible: Mask, ordered: npt.NDArray[np.int64]) -> dict[bytes, list[int]]:
+    """Columns that hold the same items of `feasible` (I, C), in the order given."""
+    groups: dict[bytes, list[int]] = {}
+    held = np.ascontiguousarray(np.packbits(feasible, axis=0)[:, ordered].T)
+    for column, items in zip(ordered.tolist(), held, strict=True):
+        groups.setdefault(items.tobytes(), []).append(column)
+    return groups
 
 
 def _unbeaten(group: npt.NDArray[np.int64], capacity: Amounts, protected: Mask) -> list[int]:
@@ -135,10 +148,7 @@ def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> n
     """At most about _KEPT columns: of those that hold the same items, sizes at growing distances of price."""
     if len(columns) <= _KEPT:
         return columns
-    groups: dict[bytes, list[int]] = {}
-    ordered = columns[np.argsort(price[columns], kind="stable")]
-    for column, held in zip(ordered.tolist(), np.packbits(feasible[:, ordered].T, axis=1), strict=True):
-        groups.setdefault(held.tobytes(), []).append(column)
+    groups = _alike(feasible, columns[np.argsort(price[columns], kind="stable")])
     prices: list[int] = price.tolist()
     step = 1.02
     while True:

@@ -215,9 +215,8 @@ class PoolTable:
     def foresee(self, vectors: Amounts) -> None:
         """Work out for all these requests (N, R) at once what fits."""
         found = np.ones((len(vectors), len(self.types)), dtype=np.bool_)
-        for row in range(vectors.shape[1]):
-            need = vectors[:, row][:, None]
-            found &= (need <= self.capacity[:, row]) | (need == 0)
+        for row, need in enumerate(np.where(vectors == 0, -LARGEST - 1, vectors).T):
+            found &= need[:, None] <= self.capacity[:, row]
         self._fits.update(zip([vector.tobytes() for vector in vectors], found, strict=True))
 
     def combinations(self, keys: tuple[str, ...]) -> tuple[Amounts, list[tuple[str, ...]]]:
@@ -276,7 +275,15 @@ class PoolTable:
         known = self._domains.get(key)
         if known is None:
             if key in self._sold.labelled:
-                known = [self._value(column, key) for column in range(len(self.offerings))]
+                base = self.base.by_key.get(key)
+                of_type = [_only(kind.requirements.by_key.get(key, base)) for kind in self.types]
+                of_kind = [
+                    _only(kind.by_key[key]) if key in kind.by_key else None for kind in self._sold.kinds
+                ]
+                columns = zip(self._sold.kind.tolist(), self.column_type.tolist(), strict=True)
+                known = [
+                    of_type[number] if (value := of_kind[kind]) is None else value for kind, number in columns
+                ]
             else:
                 value = _only(self.base.by_key.get(key))
                 known = self._same.setdefault(value, [value] * len(self.offerings))
@@ -308,15 +315,6 @@ class PoolTable:
         types = np.array([key in kind.requirements.by_key for kind in self.types], dtype=np.bool_)
         kinds = np.array([key in kind.by_key for kind in self._sold.kinds], dtype=np.bool_)
         return np.asarray(types[self.column_type] | kinds[self._sold.kind], dtype=np.bool_)
-
-    def _value(self, column: int, key: str) -> str:
-        offering = self.offerings[column]
-        kind = self.types[int(self.column_type[column])]
-        for by_key in (offering.requirements.by_key, kind.requirements.by_key, self.base.by_key):
-            found = by_key.get(key)
-            if found is not None:
-                return _only(found)
-        return ""
 
 
 def _only(found: Requirement | None) -> str:

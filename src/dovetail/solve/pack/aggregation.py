@@ -220,7 +220,7 @@ class CoarseClasses:
     """G cells of L lots. What holds a number of a cell holds as many of any lots in it."""
 
     def __init__(self, vectors: Amounts, kind: Amounts, feasible: Mask, capacity: Amounts) -> None:
-        """`vectors` (L, R), `kind` (L,), `feasible` (L, C), `capacity` (C, R)."""
+        """`vectors` (L, R), `kind` (L,), `feasible` (L, C), by kind and size alone, `capacity` (C, R)."""
         self.cell = _cells(vectors, kind)
         self._merge(vectors, feasible, capacity)
         hopeless: Mask = np.asarray(~self.feasible.any(axis=1), dtype=np.bool_)
@@ -241,7 +241,7 @@ class CoarseClasses:
         order = np.argsort(self.cell, kind="stable")
         starts = np.searchsorted(self.cell[order], np.arange(int(np.max(self.cell, initial=-1)) + 1))
         self.vectors: Amounts = np.maximum.reduceat(vectors[order], starts, axis=0)
-        self.feasible: Mask = np.logical_and.reduceat(feasible[order], starts, axis=0)
+        self.feasible: Mask = feasible[order[starts]]  # of one for all: the largest amounts decide
         for row in range(vectors.shape[1]):
             need = self.vectors[:, row][:, None]
             self.feasible &= (need <= capacity[:, row][None, :]) | (need == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,22 +31,26 @@ from dovetail.solve.tolerances import ALIKE, FEW, LARGE, MANY, PASSES, SEVERAL
 def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> list[NodeCandidate]:
     """Nodes for as much of `left` (I,) as can be; it and `limits` are used up. `charge` (C,): as for a pack.
 
-    Takes time by lots times nodes, whatever the number of pods.
+    Takes time by lots times nodes, whatever the number of pods. Ends where there is time for no more.
     """
     candidates: list[NodeCandidate] = []
+    late = stock.instance.work.closing()
     for _ in range(PASSES):
         usable = stock.sold[limits.allowed()[stock.sold]]
-        if not left.any() or not len(usable):
+        if not left.any() or not len(usable) or late():
             break
         nodes = _Nodes(stock, (usable, charge[usable]), left)
         before = len(candidates)
         for column, counts, number in nodes.patterns():
-            candidates += stock.bought((column, counts), number, left, limits)
+            if not late():
+                candidates += stock.bought((column, counts), number, left, limits)
         if len(candidates) == before:
             break
     allowed = limits.allowed()
-    able = (left > 0) & (stock.feasible & allowed).any(axis=1)
-    for lot in np.flatnonzero(able).tolist():
+    rest = np.flatnonzero(left)
+    for lot in rest[(stock.feasible[rest] & allowed).any(axis=1)].tolist():
+        if late():
+            break
         for column in stock.ways(lot, allowed):
             alone = stock.bought((column, ((lot, 1),)), int(left[lot]), left, limits)
             if alone:
@@ -55,6 +59,9 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
             if not left[lot]:
                 break
     return candidates
+
+
+_BUYING = 1.5  # times what it took to share lots out among nodes: to buy these
 
 
 class _Nodes:
@@ -66,24 +73,26 @@ class _Nodes:
         usable, self._charge = sold
         self._usable = usable
         self._capacity = stock.capacity[usable]
-        self._per_room = 1.0 / np.maximum(self._capacity, 1)
+        self._per_room = np.ascontiguousarray(1.0 / np.maximum(self._capacity, 1).T)  # (R, W)
         self._feasible = np.take(stock.feasible, usable, axis=1)
         self._conflict = stock.item_classes.conflict
         self._clashing: list[bool] = np.asarray(self._conflict.any(axis=1)).tolist()  # per kind
+        self._closing = np.packbits(self._conflict, axis=1)  # a bit per kind
         self._to_come = left @ stock.vectors  # (R,) what lots ask for that have no place yet
         self._size = 0
         self._column: Amounts = np.zeros(64, dtype=np.int64)  # position in usable
         self._free: Amounts = np.zeros((stock.vectors.shape[1], 64), dtype=np.int64)
-        self._closed: Mask = np.zeros((len(self._conflict), 64), dtype=np.bool_)  # to kinds
+        self._closed = np.zeros((self._closing.shape[1], 64), dtype=np.uint8)  # to kinds
         self._taken: list[tuple[Amounts, int, Amounts]] = []  # nodes, lot, numbers
         share = np.max(stock.vectors / np.maximum(self._to_come, 1), axis=1, initial=0.0)
         wanted = (left > 0) & self._feasible.any(axis=1)
+        late = stock.instance.work.closing(_BUYING)
         for lot in np.lexsort((np.arange(len(share)), -share)).tolist():
-            if wanted[lot]:
+            if wanted[lot] and not late():
                 self._place(lot, int(left[lot]))
 
     def patterns(self) -> Iterator[tuple[int, Counts, int]]:
-        """(column, pattern, nodes in a row that have it), each on the cheapest column that holds it."""
+        """(column, pattern, nodes that have it), each on the cheapest column that holds it."""
         if not self._taken:
             return
         node = np.concatenate([nodes for nodes, _, _ in self._taken])
@@ -93,12 +102,12 @@ class _Nodes:
         node, lot, number = node[order], lot[order], number[order]
         starts = np.searchsorted(node, np.arange(self._size + 1)).tolist()
         pairs = list(zip(lot.tolist(), number.tolist(), strict=True))
-        patterns = [
-            (column, tuple(pairs[starts[row] : starts[row + 1]]))
-            for row, column in enumerate(self._cheapest(lot, starts).tolist())
-        ]
-        for (column, pattern), alike in groupby(patterns):
-            yield column, pattern, sum(1 for _ in alike)
+        alike: dict[Counts, list[int]] = {}
+        for row, (start, end) in enumerate(pairwise(starts)):
+            alike.setdefault(tuple(pairs[start:end]), []).append(row)
+        columns = self._cheapest(np.array([rows[0] for rows in alike.values()]), lot, starts)
+        for column, (pattern, rows) in zip(columns.tolist(), alike.items(), strict=True):
+            yield column, pattern, len(rows)
 
     def _place(self, lot: int, number: int) -> None:
         stock, size = self._stock, self._size
@@ -108,7 +117,7 @@ class _Nodes:
         most = 1 if single else number
         fits: Mask = self._feasible[lot, self._column[:size]]
         if self._clashing[kind]:
-            fits &= ~self._closed[kind, :size]
+            fits &= self._closed[kind // 8, :size] & (128 >> kind % 8) == 0
         for row, each in asked:
             fits &= self._free[row, :size] >= each
         nodes = fits.nonzero()[0][:number]
@@ -128,7 +137,7 @@ class _Nodes:
         """Place the rest of a lot on new nodes. `asked`: (resource, amount); None where a node takes one."""
         # As many nodes as all that is to come would need, or as these alone: the cheapest in sum.
         least = number if asked is None else 1
-        together = (self._per_room * self._to_come).max(axis=1, initial=least)
+        together = (self._per_room * self._to_come[:, None]).max(axis=0, initial=least)
         cost: Floats = np.where(self._feasible[lot], self._charge * together, np.inf)
         best = int(cost.argmin())
         if cost[best] == np.inf:
@@ -151,22 +160,22 @@ class _Nodes:
         need, kind = self._stock.vectors[lot], self._stock.item_classes.kind[lot]
         self._free[:, nodes] -= need[:, None] * number
         if self._clashing[kind]:
-            self._closed[:, nodes] |= self._conflict[kind, :, None]
+            self._closed[:, nodes] |= self._closing[kind, :, None]
         self._to_come -= need * int(number.sum())
         self._taken.append((nodes, lot, number))
 
-    def _cheapest(self, lot: Amounts, starts: list[int]) -> Amounts:
-        """Per node the cheapest column that holds its pattern, (N,)."""
-        used = self._capacity[self._column[: self._size]] - self._free[:, : self._size].T
-        found: Amounts = np.zeros(self._size, dtype=np.int64)
-        for first in range(0, self._size, BLOCK):
-            last = min(first + BLOCK, self._size)
-            begin = starts[first]
-            mine = self._feasible[lot[begin : starts[last]]]
-            held = np.logical_and.reduceat(mine, np.array(starts[first:last]) - begin, axis=0)
+    def _cheapest(self, rows: Amounts, lot: Amounts, starts: list[int]) -> Amounts:
+        """The cheapest column that holds the pattern of each of these nodes, (N,)."""
+        found: Amounts = np.zeros(len(rows), dtype=np.int64)
+        for first in range(0, len(rows), BLOCK):
+            some = rows[first : first + BLOCK]
+            used = self._capacity[self._column[some]] - self._free[:, some].T
+            parts = [lot[starts[row] : starts[row + 1]] for row in some.tolist()]
+            begin = np.cumsum([0, *map(len, parts[:-1])])
+            held = np.logical_and.reduceat(self._feasible[np.concatenate(parts)], begin, axis=0)
             for row in range(used.shape[1]):
-                held &= used[first:last, row][:, None] <= self._capacity[:, row]
-            found[first:last] = held.argmax(axis=1)
+                held &= used[:, row][:, None] <= self._capacity[:, row]
+            found[first : first + BLOCK] = held.argmax(axis=1)
         return self._usable[found]
 
 
@@ -190,11 +199,13 @@ class Stock:
         holds = columns.holds(amounts)
         instance.work.spend(holds.size // FILLED)
         suited = self._suited(item_classes.kinds, guests=False)
-        self.feasible = holds & suited[item_classes.kind]
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
-        self.guests = holds & self._suited(item_classes.kinds, guests=True)[item_classes.kind]
+        welcome = self._suited(item_classes.kinds, guests=True)
+        more = bool((welcome & ~suited).any())
+        self.guests = _among(holds.copy(), welcome, item_classes.kind) if more else holds
+        self.feasible = _among(holds, suited, item_classes.kind)
         self._unsuited = ~suited  # (K, C)
-        self.visitors = bool((self.guests & ~self.feasible).any())
+        self.visitors = more and bool((self.guests & ~self.feasible).any())
         self.vectors: Amounts = np.concatenate([amounts, item_classes.takes[item_classes.kind]], axis=1)
         capacity = np.maximum(diverse_room(instance, columns, amounts), 0)
         self.capacity: Amounts = np.concatenate(
@@ -328,6 +339,13 @@ class Stock:
         return candidates
 
 
+def _among(holds: Mask, suited: Mask, kind: Amounts) -> Mask:
+    """What holds an item (I, C) and suits its kind (K, C): written over the first, which may be large."""
+    for start in range(0, len(holds), BLOCK):
+        holds[start : start + BLOCK] &= suited[kind[start : start + BLOCK]]
+    return holds
+
+
 # Bundles left, so that one node is bought at a time: with 300, the first plan of 1,500 pods on a region's
 # ordinary types costs 3.7 % more.
 _FEW = 400
@@ -402,7 +420,8 @@ class Packer(Stock):
         if self.instance.work.time_over:
             return Packing(first_fit(self, charge, left, limits), left)
         active, rate, hurried = self.kept, 0.0, False
-        start = None if limits.any or len(self.items) > MANY else limits.copy(), left.copy()
+        start = None if limits.any else limits.copy(), left.copy()
+        anew = self._anew(charge, start) if len(self.items) > MANY else None
         while left.any():
             if self.instance.work.time_over:
                 hurried = True
@@ -425,22 +444,15 @@ class Packer(Stock):
                 break
             if active is self.kept and options:
                 active, rate = self._best_columns(options), options[0].rate
-        if hurried:
-            return self._hurried(Packing(candidates, left), charge, limits, start)
-        return Packing(candidates, left)
+        if hurried:  # the best patterns are bought first, so what they leave over may be dear by itself
+            candidates.extend(first_fit(self, charge, left, limits))
+            anew = anew or self._anew(charge, start)
+        begun = Packing(candidates, left)
+        return min(begun, anew, key=rank) if anew else begun
 
-    def _hurried(
-        self, begun: Packing, charge: Floats, limits: Limits, start: tuple[Limits | None, Amounts]
-    ) -> Packing:
-        """What was begun, ended first fit; or all of it first fit, where that is better.
-
-        The best patterns are bought first, so what they leave over may be dear by itself.
-        """
-        begun.candidates.extend(first_fit(self, charge, begun.left, limits))
-        if start[0] is None:
-            return begun
-        anew = Packing(first_fit(self, charge, start[1], start[0]), start[1])
-        return min(begun, anew, key=rank)
+    def _anew(self, charge: Floats, start: tuple[Limits | None, Amounts]) -> Packing | None:
+        """All of it first fit, which tells little where limits refuse nodes."""
+        return None if start[0] is None else Packing(first_fit(self, charge, start[1], start[0]), start[1])
 
     def _node_count_weights(self, values: Floats, left: Amounts) -> NodeCountWeights:
         by_kind = np.bincount(self.item_classes.kind, left, minlength=len(self.item_classes.kinds)).astype(
