@@ -1,11 +1,14 @@
 """How late plans are: random problems of all sizes and kinds, asked of the worker process as in production.
 
+Every other problem is on the real types of a region, from one pool; the rest has pools, limits, nodes and
+types that are drawn as well.
+
 Late is what a plan takes beyond its deadline, from the question to the plan in the asking process, so that
 the way there and back counts. Allowed is a tenth of the deadline, or 100 ms where that is more. On a machine
 that does other things as well, --cpu measures and ends solves by CPU time, in this process.
 
 Left over are pods without a place that would have one if they were alone: limits and rules between pods may
-forbid it, but a longer deadline sometimes finds one.
+forbid it, but a longer deadline sometimes finds one. Those that it did not come to are untried.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.machine import facts
+from benchmarks.solve.crowded import question
 from dovetail.base.clock import SECOND
 from dovetail.cli.main import readers_may_leave
 from dovetail.model.plan import Plan
@@ -35,11 +39,17 @@ from dovetail.verify import verify
 
 # One problem in so many is one of these: pods, and distinct shapes among them.
 _EVERY = 25
-_LARGE = ((2_000, 2_000), (4_000, 2_000), (10_000, 500), (20_000, 50))
-_MOST_PODS = 4  # powers of ten
-_CLASSES = (("up to 10 pods", 10), ("up to 100", 100), ("up to 1,000", 1_000), ("up to 20,000", 20_000))
+_LARGE = ((2_000, 2_000), (4_000, 2_000), (10_000, 500), (20_000, 50), (50_000, 2_000))
+_MOST_PODS = 50_000
+_CLASSES = (
+    ("up to 10 pods", 10),
+    ("up to 100", 100),
+    ("up to 1,000", 1_000),
+    ("up to 10,000", 10_000),
+    ("up to 50,000", _MOST_PODS),
+)
 
-_LINE = "{:16} {:>7} {:>12} {:>10} {:>11} {:>9} {:>10}"
+_LINE = "{:16} {:>7} {:>12} {:>10} {:>11} {:>9} {:>10} {:>8}"
 
 Asking = Callable[[Problem], Awaitable[tuple[Plan, float]]]
 
@@ -54,6 +64,7 @@ class Sample:
     seconds: float
     late: float
     left: int  # pods without a place that would have one if they were alone
+    untried: int  # pods left over for want of time
     violations: int
 
 
@@ -81,7 +92,9 @@ def main() -> None:
     samples = asyncio.run(_measured(arguments))
     allowed = max(0.1, 0.1 * arguments.deadline)
     print(
-        _LINE.format("problems", "number", "ended early", "p99 late", "worst late", "too late", "left over")
+        _LINE.format(
+            "problems", "number", "ended early", "p99 late", "worst late", "too late", "left over", "untried"
+        )
     )
     rows = [_row(name, some, allowed) for name, some in _classes(samples)]
     if arguments.json:
@@ -95,8 +108,8 @@ def size(seed: int) -> tuple[int, int]:
     draw = random.Random(f"size of {seed}")
     if seed % _EVERY == 0:
         return _LARGE[seed // _EVERY % len(_LARGE)]
-    pods = int(10 ** draw.uniform(0, _MOST_PODS))
-    return pods, max(1, int(pods ** draw.uniform(0, 0.9)))
+    pods = int(_MOST_PODS ** draw.random())
+    return pods, min(2_000, max(1, int(pods ** draw.uniform(0, 0.9))))
 
 
 async def _measured(arguments: argparse.Namespace) -> list[Sample]:
@@ -126,16 +139,17 @@ def _by_cpu(nanoseconds: int) -> Asking:
 
 async def _sample(seed: int, arguments: argparse.Namespace, ask: Asking) -> Sample:
     pods, pod_classes = size(seed)
-    problem = crowd(seed, pods, pod_classes)
+    problem = crowd(seed, pods, pod_classes) if seed % 2 else question(seed, pods, pod_classes)
     gc.collect()
     plan, seconds = await ask(problem)
     violations = len(verify(problem, plan)) if arguments.check else 0
     late = max(0.0, seconds - arguments.deadline)
-    found = Sample(seed, pods, pod_classes, seconds, late, _left(problem, plan), violations)
+    untried = sum(each.untried for each in plan.unschedulable)
+    found = Sample(seed, pods, pod_classes, seconds, late, _left(problem, plan), untried, violations)
     if violations or found.late > max(0.1, 0.1 * arguments.deadline):
         print(
             f"seed {seed}: {pods} pods of {pod_classes} shapes, {seconds:.2f} s, {violations} violations, "
-            f"{found.left} left over",
+            f"{found.left} left over, {untried} of them for want of time",
             flush=True,
         )
     return found
@@ -168,10 +182,12 @@ def _row(name: str, samples: list[Sample], allowed: float) -> dict[str, object]:
         "worst": late[-1],
         "tooLate": sum(value > allowed for value in late),
         "left": sum(sample.left for sample in samples),
+        "untried": sum(sample.untried for sample in samples),
         "violations": sum(sample.violations for sample in samples),
     }
     texts = [f"{row[key]:.3f} s" for key in ("p99", "worst")]
-    print(_LINE.format(name, len(samples), row["endedEarly"], *texts, row["tooLate"], row["left"]))
+    counts = row["tooLate"], row["left"], row["untried"]
+    print(_LINE.format(name, len(samples), row["endedEarly"], *texts, *counts))
     return row
 
 

@@ -42,9 +42,9 @@ _END = 3.0
 _AGAIN = 1.5
 _MOST = 0.55  # of the whole time: more is never kept back
 # Where there is no time for all pods, the rest is left over. In the least time, nodes for some and all that
-# comes after them take about so many times as long as encoding and finding domains for them, and writing a
-# plan down so many times as long as encoding.
-_NODES, _WRITING = 1.2, 0.9
+# comes after them take about so many times as long as encoding and finding domains for them. Writing a plan
+# down takes so many times as long as encoding, without and with pods that have a node.
+_NODES, _CLOSING, _WRITING = 1.0, 0.4, 0.5
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
@@ -129,11 +129,16 @@ class Deadline:
         rest = self._whole - self._first - (self._now() - self._begun)
         return max(0.0, rest / self._round) if self._round else 0.0
 
-    def closing(self, times: float) -> Callable[[], bool]:
-        """Asked on the way: whether there is only time to write a plan down, and for what takes so many times
-        as long as the way until then."""
-        begun, last = self._now(), self._begun + self._whole - _WRITING * self._first
-        return lambda: (now := self._now()) + times * (now - begun) >= last
+    def closing(self, times: float) -> Callable[[float], bool]:
+        """Asked on the way with the share of the pods that have a node: whether there is only time to write a
+        plan for these down, and for what takes so many times as long as the way until then."""
+        begun, last = self._now(), self._begun + self._whole - _CLOSING * self._first
+
+        def over(share: float) -> bool:
+            now = self._now()
+            return now + times * (now - begun) + share * _WRITING * self._first >= last
+
+        return over
 
     @property
     def late(self) -> bool:
@@ -300,10 +305,10 @@ class SolveBudget:
         """True iff there is only time to write down a plan that is there."""
         return isinstance(self._stop, Deadline) and self._stop.late
 
-    def closing(self, times: float = 0.0) -> Callable[[], bool]:
-        """See Deadline; where there is a plan already, or no clock, there is always time."""
+    def closing(self, times: float = 0.0, *, otherwise: bool = False) -> Callable[[float], bool]:
+        """See Deadline; `otherwise` is the answer where there is a plan already, or no clock."""
         if self._safe or not isinstance(self._stop, Deadline):
-            return lambda: False
+            return lambda _: otherwise
         return self._stop.closing(times)
 
     def begun(self) -> None:

@@ -142,7 +142,7 @@ class Case:
         known = self.context.proofs.get(key)
         if known is not None and (key not in self.context.stale or known.bound >= hourly * CLOSE):
             return known, None
-        late = self.context.instance.work.late or self.context.instance.work.closing()()
+        late = self.context.instance.work.late or self.context.instance.work.closing()(0.0)
         if late and len(self.context.instance.pod_classes) > FEW:
             return Proof(), None
         if quick or late:

@@ -199,23 +199,18 @@ class PlanBuilder:
 
     def _open_sites(self, attempt: Attempt) -> Iterator[tuple[int, Site]]:
         """Bought nodes without those that a glance at rules between pods tells to be closed to the pod."""
-        plan_state, pod_class, groups = self.plan_state, attempt.pod_class, self.instance.topology.groups
-        owned, checker = pod_class.levels[attempt.number].owned, plan_state.checker
+        checker, pod_class, groups = self.plan_state.checker, attempt.pod_class, self.instance.topology.groups
+        owned, keys = (
+            pod_class.levels[attempt.number].owned,
+            checker.class_rules(pod_class, attempt.number).keys,
+        )
+        pools, wide = tuple(range(len(self.instance.tables))), tuple(key for key in keys if key != HOSTNAME)
+        places = [place.pins for place in self.instance.places(pools, attempt.wanted, pod_class.vector, wide)]
+        known = all(value for pins in places for _, value in pins)  # else pods there may have settled it
+        if known and all(checker.refused(pod_class, owned, lookup(pins), skip_hosts=True) for pins in places):
+            return
         hosts = tuple(index for index in owned if groups[index].id.key == HOSTNAME)
-        pools = tuple(range(len(self.instance.tables)))
-        keys = tuple(key for key in checker.class_rules(pod_class, attempt.number).keys if key != HOSTNAME)
-        places = self.instance.places(pools, attempt.wanted, pod_class.vector, keys) if keys else []
-        if not all(value for place in places for _, value in place.pins):
-            keys = ()  # pods there may have settled what their pools leave open
-        ways = [
-            place.pins
-            for place in places
-            if not checker.refused(pod_class, owned, lookup(place.pins), skip_hosts=True)
-        ]
-        for position, site in enumerate(plan_state.sites if ways or not keys else ()):
-            known = dict(site.pins)
-            if keys and not any(all(known.get(key, value) == value for key, value in way) for way in ways):
-                continue
+        for position, site in enumerate(self.plan_state.sites):
             if not checker.refused(pod_class, hosts, lookup(((HOSTNAME, site.name),)), skip_hosts=False):
                 yield position, site
 

@@ -218,16 +218,13 @@ class Interner:
         for pod, ask, ladder in self._entries:
             meta = pod.metadata
             alike = (ask, ladder, meta.namespace, meta.labels)
-            if last and last[0] == alike:  # pods of one owner mostly follow one another
-                last[1].pods.append(pod.key)
-                continue
-            matching = self._topology.matching(meta.namespace or "default", meta.labels)
-            key = (ask.fingerprint, ladder.number, matching)
-            if key in found:
-                found[key].pods.append(pod.key)
-            else:
-                found[key] = self._pod_class(pod, ask, axis, ladder, matching)
-            last = alike, found[key]
+            if last is None or last[0] != alike:  # pods of one owner mostly follow one another
+                matching = self._topology.matching(meta.namespace or "default", meta.labels)
+                key = (ask.fingerprint, ladder.number, matching)
+                if key not in found:
+                    found[key] = self._pod_class(pod, ask, axis, ladder, matching)
+                last = alike, found[key]
+            last[1].pods.append(pod.key)
         ordered = sorted(found.values(), key=lambda pod_class: _size_order(pod_class, axis))
         for index, pod_class in enumerate(ordered):
             pod_class.index = index
@@ -267,7 +264,7 @@ class Interner:
         return PodClass(
             index=0,
             sample=pod,
-            pods=[pod.key],
+            pods=[],
             vector=axis.vector(ask.requests),
             ports=ask.ports,
             ladder=ladder.number,

@@ -121,11 +121,9 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
 
     Worth by itself makes patterns of items that complement each other look best, so that they are bought
     first and what is left over keeps its balance. The relaxation's prices know no such difference. The last
-    ones spend limits and reservations sparingly; they are tried only if pods were left over. Once the time is
-    over, none asks what anything is worth.
+    ones spend limits and reservations sparingly; they are tried only if pods were left over.
     """
-    time_over = packer.instance.work.time_over
-    alone = np.ones(len(packer.items)) if time_over else packer.least_costs()
+    alone = packer.least_costs()
     price = packer.columns.price.astype(np.float64)
     yield alone, price, False
     by_duals = _by_duals(packer, alone)

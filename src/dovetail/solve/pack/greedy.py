@@ -37,19 +37,19 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
     late = stock.instance.work.closing()
     for _ in range(PASSES):
         usable = stock.sold[limits.allowed()[stock.sold]]
-        if not left.any() or not len(usable) or late():
+        if not left.any() or not len(usable) or late(stock.placed(left)):
             break
         nodes = _Nodes(stock, (usable, charge[usable]), left)
         before = len(candidates)
         for column, counts, number in nodes.patterns():
-            if not late():
+            if not late(stock.placed(left)):
                 candidates += stock.bought((column, counts), number, left, limits)
         if len(candidates) == before:
             break
     allowed = limits.allowed()
     rest = np.flatnonzero(left)
     for lot in rest[(stock.feasible[rest] & allowed).any(axis=1)].tolist():
-        if late():
+        if late(stock.placed(left)):
             break
         for column in stock.ways(lot, allowed):
             alone = stock.bought((column, ((lot, 1),)), int(left[lot]), left, limits)
@@ -84,11 +84,12 @@ class _Nodes:
         self._free: Amounts = np.zeros((stock.vectors.shape[1], 64), dtype=np.int64)
         self._closed = np.zeros((self._closing.shape[1], 64), dtype=np.uint8)  # to kinds
         self._taken: list[tuple[Amounts, int, Amounts]] = []  # nodes, lot, numbers
+        self._placed = 0
         share = np.max(stock.vectors / np.maximum(self._to_come, 1), axis=1, initial=0.0)
         wanted = (left > 0) & self._feasible.any(axis=1)
-        late = stock.instance.work.closing(_BUYING)
+        late, total = stock.instance.work.closing(_BUYING), int(left.sum())
         for lot in np.lexsort((np.arange(len(share)), -share)).tolist():
-            if wanted[lot] and not late():
+            if wanted[lot] and not late(self._placed / total):
                 self._place(lot, int(left[lot]))
 
     def patterns(self) -> Iterator[tuple[int, Counts, int]]:
@@ -161,6 +162,7 @@ class _Nodes:
         self._free[:, nodes] -= need[:, None] * number
         if self._clashing[kind]:
             self._closed[:, nodes] |= self._closing[kind, :, None]
+        self._placed += int(number.sum())
         self._to_come -= need * int(number.sum())
         self._taken.append((nodes, lot, number))
 
@@ -201,9 +203,12 @@ class Stock:
         suited = self._suited(item_classes.kinds, guests=False)
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
         welcome = self._suited(item_classes.kinds, guests=True)
-        more = bool((welcome & ~suited).any())
-        self.guests = _among(holds.copy(), welcome, item_classes.kind) if more else holds
-        self.feasible = _among(holds, suited, item_classes.kind)
+        more = bool((welcome != suited).any())
+        self.feasible, self.guests = holds, holds.copy() if more else holds
+        for start in range(0, len(holds), BLOCK):
+            rows = slice(start, start + BLOCK)
+            self.guests[rows] &= welcome[item_classes.kind[rows]]
+            self.feasible[rows] &= suited[item_classes.kind[rows]]
         self._unsuited = ~suited  # (K, C)
         self.visitors = more and bool((self.guests & ~self.feasible).any())
         self.vectors: Amounts = np.concatenate([amounts, item_classes.takes[item_classes.kind]], axis=1)
@@ -243,12 +248,18 @@ class Stock:
         what = self.capacity, self.columns.price, self.vectors, self.conflict, self.demand
         return pricing_instance(guests, *what, own=own)
 
+    def placed(self, left: Amounts) -> float:
+        """The share of all bundles that are not left (I,)."""
+        return 1 - float(left.sum()) / max(1, int(self.demand.sum()))
+
     def least_costs(self) -> Floats:
         """What a bundle costs on its best column, by its share of the scarcest resource there, (I,)."""
         least = np.full(len(self.items), np.inf)
+        needs = self.vectors.T.astype(np.float64)
         for column in self.kept.tolist():
-            capacity = np.maximum(self.capacity[column], 1).astype(np.float64)
-            share = np.max(self.vectors / capacity, axis=1, initial=0.0)
+            share = np.zeros(len(self.items))
+            for need, capacity in zip(needs, self.capacity[column].tolist(), strict=True):
+                np.maximum(share, need / max(capacity, 1), out=share)
             cost = np.where(self.feasible[:, column], share * self.columns.price[column], np.inf)
             np.minimum(least, cost, out=least)
         return np.where(np.isfinite(least), least, 0.0)
@@ -339,13 +350,6 @@ class Stock:
         return candidates
 
 
-def _among(holds: Mask, suited: Mask, kind: Amounts) -> Mask:
-    """What holds an item (I, C) and suits its kind (K, C): written over the first, which may be large."""
-    for start in range(0, len(holds), BLOCK):
-        holds[start : start + BLOCK] &= suited[kind[start : start + BLOCK]]
-    return holds
-
-
 # Bundles left, so that one node is bought at a time: with 300, the first plan of 1,500 pods on a region's
 # ordinary types costs 3.7 % more.
 _FEW = 400
@@ -417,13 +421,14 @@ class Packer(Stock):
         """
         left = (self.demand if demand is None else demand).copy()
         candidates: list[NodeCandidate] = []
-        if self.instance.work.time_over:
+        work, late = self.instance.work, self.instance.work.closing(otherwise=True)
+        if work.time_over and (limits.any or late(0.0)):
             return Packing(first_fit(self, charge, left, limits), left)
         active, rate, hurried = self.kept, 0.0, False
         start = None if limits.any else limits.copy(), left.copy()
-        anew = self._anew(charge, start) if len(self.items) > MANY else None
+        anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
         while left.any():
-            if self.instance.work.time_over:
+            if work.time_over and (anew is None or late(1.0)):
                 hurried = True
                 break
             node_count_weights = self._node_count_weights(values, left)
@@ -431,10 +436,10 @@ class Packer(Stock):
             options = self._options(usable, (values, charge), node_count_weights, left)
             dear = bool(options) and options[0].rate > rate * self._stale
             if active is not self.kept and (dear or not options):
-                if not options or self.instance.work.left or self.instance.work.frugal:
+                if not options or work.left or work.frugal:
                     active = self.kept
                     continue
-                if self.instance.work.slice_over:
+                if work.slice_over:
                     hurried = True
                     break
             before = int(left.sum())
@@ -444,7 +449,8 @@ class Packer(Stock):
                 break
             if active is self.kept and options:
                 active, rate = self._best_columns(options), options[0].rate
-        if hurried:  # the best patterns are bought first, so what they leave over may be dear by itself
+        if hurried and (candidates or anew is None):
+            # The best patterns are bought first, so what they leave over may be dear by itself.
             candidates.extend(first_fit(self, charge, left, limits))
             anew = anew or self._anew(charge, start)
         begun = Packing(candidates, left)
