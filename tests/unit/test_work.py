@@ -160,9 +160,28 @@ def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_writ
     moment = 30
     assert not over(0.01)  # so few are tried in any case
     found = {}
-    for moment in (39, 40, 41, 50, 51):  # 1.2 times what half of encoding and finding domains took is to come
+    for moment in (50, 55, 56):  # as much as half of encoding and finding domains took is to come
         found[moment] = over(0.5)
-    assert found == {39: False, 40: False, 41: False, 50: False, 51: True}
+    assert found == {50: False, 55: False, 56: True}
+
+
+def test_nodes_are_bought_as_long_as_there_is_time_to_write_them_down() -> None:
+    moment = 0
+    stop = Deadline(100, lambda: moment)
+    work = SolveBudget(Budget(10), stop)
+    moment = 20
+    assert work.left  # asks for the first time: encoding took 20, a plan without nodes takes 0.4 times that
+    closing, twice = work.closing(), work.closing(2.0)
+    found = {}
+    for moment in (80, 85, 95):
+        found[moment] = closing(0.0), closing(1.0)
+    assert found == {80: (False, False), 85: (False, True), 95: (True, True)}
+    moment = 43  # twice the 23 until then are to come
+    assert not twice(0.0)
+    assert twice(1.0)
+    work.safe()
+    assert not work.closing()(1.0)
+    assert work.closing(otherwise=True)(0.0)
 
 
 def test_another_round_is_as_long_as_the_first_in_the_least_time() -> None:
@@ -172,9 +191,9 @@ def test_another_round_is_as_long_as_the_first_in_the_least_time() -> None:
     assert work.left
     moment = 12
     work.begun()
-    moment = 48  # most of it went into a better plan: domains took 4, nodes take 1.2 times all before them
+    moment = 48  # most of it went into a better plan: domains took 4, nodes take as much as all before them
     work.bought()
-    assert work.rounds == pytest.approx((100 - 48 - 8) / (4 + 1.2 * 12))
+    assert work.rounds == pytest.approx((100 - 48 - 8) / (4 + 12))
     moment = 100
     assert work.rounds == 0.0
 
@@ -193,5 +212,6 @@ def test_time_is_short_where_encoding_took_much_of_it() -> None:
 def test_without_a_clock_there_is_always_time() -> None:
     work = SolveBudget(Budget(0))
     assert not work.turns()(1.0)
+    assert not work.closing()(1.0)
     assert not work.short
     assert work.rounds == float("inf")
