@@ -6,6 +6,7 @@ A plan's likely price is the mean over some of these markets, so this stands apa
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from dovetail.base.clock import HOUR
 from dovetail.base.streams import stream
@@ -22,7 +23,7 @@ _DEPTHS = (2_000, 200_000)
 def spot_depth(seed: int, pool: Pool, vcpus: int, now: int) -> int:
     """How many instances of so many vCPUs a spot pool holds at the moment, all users' included."""
     low, high = (math.log(value) for value in _DEPTHS)
-    middle = math.exp(low + (high - low) * stream(seed, _key(pool), "spot depth").random())
+    middle = math.exp(low + (high - low) * _drawn(seed, _key(pool), "spot depth"))
     swing = 1 + _DEPTH_SWING * _wave(seed, pool, "spot depth", now)
     return max(0, int(middle * swing / vcpus))
 
@@ -35,10 +36,14 @@ def spot_swing(seed: int, pool: Pool, now: int) -> float:
 def _wave(seed: int, pool: Pool, purpose: str, now: int) -> float:
     """From -1 to 1: a line between draws, the same whenever it is asked for."""
     step, into = divmod(now, STEP)
-    before, after = (
-        stream(seed, f"{_key(pool)}/{number}", purpose).uniform(-1, 1) for number in (step, step + 1)
-    )
+    before, after = (-1 + 2 * _drawn(seed, f"{_key(pool)}/{number}", purpose) for number in (step, step + 1))
     return before + (after - before) * into / STEP
+
+
+@lru_cache(maxsize=32_768)  # all pools of a region, which every launch asks about
+def _drawn(seed: int, entity: str, purpose: str) -> float:
+    """From 0 to 1."""
+    return stream(seed, entity, purpose).random()
 
 
 def _key(pool: Pool) -> str:

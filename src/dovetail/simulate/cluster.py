@@ -152,7 +152,7 @@ class Cluster:
     def _dovetail(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The controllers; with faults, what goes wrong as well."""
         file = self._scenario.file
-        settings = operator_settings(file.settings, self._check_plan)
+        settings = operator_settings(file.settings, self._scenario.duration, self._check_plan)
         client = AuditedClient(self.server, "karpenter", self._watchdog, self._report)
         planner: Planner = InlinePlanner(self._clock, file.settings.work_per_second)
         if file.settings.policy == "karpenter":

@@ -237,7 +237,8 @@ class SolveBudget:
                 continue
             if end < WORK_PER_SECOND <= self._whole:
                 continue
-            if not first and self._whole - begun < LITTLE * (end - begun):
+            # Of the first, as much is worth doing as the first plan took: less ends within its first phase.
+            if self._whole - begun < min(LITTLE * (end - begun), self._free if first else end):
                 break
             self._budget, first = end + self._free, False
             yield

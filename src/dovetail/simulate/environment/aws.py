@@ -206,7 +206,9 @@ class CloudOnAws:
         found = machine.instance
         known = self._there.get(found.id)
         if known is not None:
-            return replace(known, terminating=machine.ending)
+            return (
+                known if known.terminating == machine.ending else replace(known, terminating=machine.ending)
+            )
         return Instance(
             provider_id=provider_id(found.zone, found.id),
             instance_type=found.instance_type,

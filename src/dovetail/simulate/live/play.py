@@ -232,7 +232,7 @@ class _Live:
         ports = Ports(client, cloud.provider, self._clock, log, planner, MemoryMetrics())
         # Looked at when all is over: pods wait here as long as the checker takes, and no controller has one.
         self._plans: list[tuple[Problem, Plan]] = []
-        settings = operator_settings(file.settings, lambda *made: self._plans.append(made))
+        settings = operator_settings(file.settings, scenario.duration, lambda *made: self._plans.append(made))
         self._operator = Operator(ports, settings)
 
     async def play(self, listener: Listener | None) -> Result:

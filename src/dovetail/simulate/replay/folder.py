@@ -25,8 +25,6 @@ from dovetail.simulate.scenario.schema import API_VERSION, KIND
 ORIGINALS = Path("account") / "pools.yaml"
 FILES = ("scenario.yaml", "cluster.yaml", "history.jsonl", "nodes.jsonl")
 _LENGTH = 2 * HOUR  # of a replay without a history
-# A longer one proves every hour what nodes must cost: every five minutes takes as long as all the rest.
-_LONG = 12 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +128,6 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step]) -> Docume
         "duration": f"{max(60, -(-length // SECOND))}s",
         "settings": {"provider": "simulated"},
     }
-    if length > _LONG:
-        document["settings"]["efficiencyPeriod"] = "1h"
     if start:
         document["start"] = datetime.fromtimestamp(start // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     elif wanted.trace is None:

@@ -137,7 +137,8 @@ def _settings(document: Document, settings: Settings) -> None:
     ):
         if text is not None:
             document.parse(f"settings.{name}", parse_duration, text)
-    if document.parse("settings.efficiencyPeriod", parse_duration, settings.efficiency_period) <= 0:
+    period = settings.efficiency_period
+    if period and document.parse("settings.efficiencyPeriod", parse_duration, period) <= 0:
         raise document.error("must be longer than 0s", "settings.efficiencyPeriod")
     for name, given, valid in (
         ("preferencePolicy", settings.preference_policy, ("Respect", "Ignore")),

@@ -172,7 +172,8 @@ class Settings(Section, frozen=True, kw_only=True):
     confirm_termination: str = ""
     interruption_queue: str = ""  # a name; without one, no interruption is noticed
     pod_moves_per_day: int = 1  # by consolidation
-    efficiency_period: str = "5m"  # from one proof of what the nodes must cost to the next
+    # From one proof of what the nodes must cost to the next; without it 5m, 1h where that is long.
+    efficiency_period: str = ""
     nominate_pods: bool = True
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()

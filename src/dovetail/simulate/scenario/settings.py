@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dovetail.base.clock import HOUR, MINUTE
 from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.disrupt.pause import read_pause
 from dovetail.model.offering import parse_dollars
@@ -13,9 +14,20 @@ from dovetail.runtime import settings as runtime
 from dovetail.simulate.scenario.schema import Settings
 from dovetail.units.duration import parse_duration
 
+# Nobody follows what the nodes must cost from minute to minute over a day or a week: the proofs alone took a
+# quarter of the time of a replay.
+_LONG = 12 * HOUR
+_USUAL, _SELDOM = 5 * MINUTE, HOUR
 
-def operator_settings(given: Settings, on_plan: Callable[[Problem, Plan], None]) -> runtime.Settings:
-    """The settings of the operator that a scenario plays with; they were checked when it was read."""
+
+def operator_settings(
+    given: Settings, duration: int, on_plan: Callable[[Problem, Plan], None]
+) -> runtime.Settings:
+    """The settings of the operator that a scenario plays with, which lasts that long (nanoseconds).
+
+    They were checked when it was read.
+    """
+    period = _SELDOM if duration > _LONG else _USUAL
     return runtime.Settings(
         batch_idle_duration=parse_duration(given.batch_idle_duration),
         batch_max_duration=parse_duration(given.batch_max_duration),
@@ -34,7 +46,7 @@ def operator_settings(given: Settings, on_plan: Callable[[Problem, Plan], None])
         ),
         minimum_saving=given.minimum_saving,
         pod_moves_per_day=given.pod_moves_per_day,
-        efficiency_period=parse_duration(given.efficiency_period),
+        efficiency_period=parse_duration(given.efficiency_period) if given.efficiency_period else period,
         nominate_pods=given.nominate_pods,
         gates=runtime.FeatureGates(
             node_repair=given.feature_gates.node_repair,
