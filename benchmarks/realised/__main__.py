@@ -44,7 +44,7 @@ BESIDE_HEAD = f"{'workload':20} {'seed':>4}" + "".join(
 
 DRIFT_HEAD = (
     f"{'workload':20} {'seed':>4} {'pods':>5} {'$/h':>8} {'before':>6} {'most':>6} {'after':>6} {'end':>6}"
-    f" {'moved':>5} {'twice':>5} {'undone':>6}  nodes"
+    f" {'reach':>6} {'moved':>5} {'shed':>5} {'a $/h':>6} {'twice':>5} {'undone':>6}  nodes"
 )
 
 
@@ -76,6 +76,8 @@ def main() -> int:
     if arguments.drift:
         print(DRIFT_HEAD)
         rows = list(_played(play_drift, _drift_line, chosen, arguments.seeds, arguments.jobs))
+        for name in ("end", "reach"):
+            print(f"{name}: {statistics.mean(row[name] for row in rows):.3f} in the mean")
         _write(arguments.json, rows, {})
         return 0
     if arguments.beside:
@@ -151,7 +153,8 @@ def _line(row: Row) -> str:
 def _drift_line(row: Row) -> str:
     return (
         f"{row['workload']:20} {row['seed']:4} {row['pods']:5} {row['planned']:8.2f} {row['before']:6.3f}"
-        f" {row['most']:6.3f} {row['after']:6.3f} {row['end']:6.3f} {row['moved']:5} {row['twice']:5}"
+        f" {row['most']:6.3f} {row['after']:6.3f} {row['end']:6.3f} {row['reach']:6.3f} {row['moved']:5}"
+        f" {row['shed']:5} {row['shed'] / row['saved'] if row['saved'] else 0:6.1f} {row['twice']:5}"
         f" {row['undone']:6}  {row['nodes']}"
     )
 

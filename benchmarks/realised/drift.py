@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.realised.rules import Objects, least
 from benchmarks.realised.run import Record, hourly
-from benchmarks.realised.workloads import BURST_MINUTES, Document, Workload, workloads
-from dovetail.base.clock import MINUTE
+from benchmarks.realised.workloads import BURST_MINUTES, REGION, Document, Workload, workloads
+from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.collector import collect_seldom
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import simulate
@@ -33,10 +34,13 @@ class Drifted:
     before: float  # when the drift begins, over `planned`
     most: float  # the most while it lasts, over `before`
     after: float  # an hour later, over `planned`
-    nodes: str  # when the drift begins, the most, and an hour later
+    nodes: str  # when the drift begins, the most until an hour later, then, and in the end
     moved: int  # pods evicted in the hour of the drift
-    twice: int  # of them, those that had come in that hour themselves, in place of one that was evicted
+    twice: int  # of all evicted, those that had come within the hour before, in place of one that was evicted
     end: float  # $/h an hour after half of the pods went, over the bound of what runs then
+    reach: float  # the same over what can be reached at best, see `benchmarks.realised.rules`
+    shed: int  # pods evicted in that hour
+    saved: float  # $/h that it brought
     undone: int  # commands that failed
 
 
@@ -47,25 +51,28 @@ def play_drift(run: tuple[str, int]) -> dict[str, Any]:
     workload = next(one for one in workloads() if one.name == name)
     workload.update = []
     with tempfile.TemporaryDirectory() as folder:
-        first = _written(workload, Path(folder) / "drift")
-        result = simulate(load(first).seeded(seed))
+        first, objects = _written(workload, Path(folder) / "drift"), Objects()
+        result = simulate(load(first).seeded(seed), spectator=objects)
+        reachable = least(objects.write(Path(folder) / "end.json"), REGION, _prices(result.records))
         workload.burst = _halved(workload.burst)
         alone = workload.write(Path(folder) / "alone", BURST_MINUTES + 2)
         bound = simulate(load(alone).seeded(seed)).records
-    found = drifted(result.records, result.start, _bound(bound))
+    found = drifted(result.records, result.start, _bound(bound), reachable / NANO_DOLLARS)
     return {"workload": name, "seed": seed, "seconds": round(result.wall_seconds, 1), **asdict(found)}
 
 
-def drifted(records: Sequence[Record], start: int, bound: float) -> Drifted:
-    """Figures of a run; `start` in nanoseconds, `bound` in $/h. Pure."""
+def drifted(records: Sequence[Record], start: int, bound: float, reachable: float) -> Drifted:
+    """Figures of a run; `start` in nanoseconds, the bounds in $/h. Pure."""
     burst, drift, shrink, end = (start + m * MINUTE for m in (BURST_MINUTES, DRIFT, SHRINK, END))
     created = {r["pod"]: r["t"] for r in records if r["kind"] == "pod.created"}
-    evicted = [(r["t"], r["pod"]) for r in records if r["kind"] == "pod.evicted" and drift <= r["t"] < shrink]
-    twice = sum(created[pod] > drift for _, pod in evicted)
+    evicted = [(r["t"], r["pod"]) for r in records if r["kind"] == "pod.evicted" and drift <= r["t"] < end]
+    twice = sum(created[pod] > drift and at - created[pod] < HOUR for at, pod in evicted)
+    moved = sum(at < shrink for at, _ in evicted)
     planned = sum(r["hourly"] for r in records if r["kind"] == "decision" and r["t"] < burst + MINUTE)
     steps = range(drift, shrink, MINUTE // 2)
     most = max(hourly(records, burst, at) for at in steps)
     before, after = hourly(records, burst, drift), hourly(records, burst, shrink)
+    last = hourly(records, burst, end)
     nodes = [_nodes(records, burst, at) for at in (drift, *steps, shrink)]
     return Drifted(
         pods=sum(burst <= at < burst + MINUTE for at in created.values()),
@@ -73,10 +80,13 @@ def drifted(records: Sequence[Record], start: int, bound: float) -> Drifted:
         before=before / planned,
         most=most / before,
         after=after / planned,
-        nodes=f"{nodes[0]}/{max(nodes)}/{nodes[-1]}",
-        moved=len(evicted),
+        nodes=f"{nodes[0]}/{max(nodes)}/{nodes[-1]}/{_nodes(records, burst, end)}",
+        moved=moved,
         twice=twice,
-        end=hourly(records, burst, end) / NANO_DOLLARS / bound,
+        end=last / NANO_DOLLARS / bound,
+        reach=last / NANO_DOLLARS / reachable,
+        shed=len(evicted) - moved,
+        saved=(after - last) / NANO_DOLLARS,
         undone=sum(r["kind"] == "disruption.failed" for r in records),
     )
 
@@ -91,6 +101,14 @@ def _nodes(records: Sequence[Record], burst: int, until: int) -> int:
         elif r["kind"] == "instance.terminated":
             running.discard(r["instance"])
     return len(running)
+
+
+def _prices(records: Sequence[Record]) -> dict[str, int]:
+    """Nano-dollars per hour, by node."""
+    claims = {r["claim"]: r["price"] for r in records if r["kind"] == "instance.started" and r["claim"]}
+    return {
+        r["node"]: claims[r["claim"]] for r in records if r["kind"] == "node.created" and r["claim"] in claims
+    }
 
 
 def _bound(records: Sequence[Record]) -> float:

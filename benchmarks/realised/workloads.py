@@ -19,6 +19,7 @@ from dovetail.testing.guests import node_class
 
 Document = dict[str, Any]
 
+REGION = "us-east-1"
 START = "2026-03-02T10:00"
 BURST_MINUTES = 2  # of the scenario, when the burst comes
 UPDATE_MINUTES = 10  # when a rolling update begins, where there is one
@@ -78,7 +79,7 @@ class Workload:
             "apiVersion": "simulation.dovetail.dev/v1alpha1",
             "kind": "Scenario",
             "name": self.name,
-            "region": "us-east-1",
+            "region": REGION,
             "start": START,
             "duration": f"{minutes}m",
             "cluster": {"name": "realised", "subnets": subnets, "securityGroups": security},
