@@ -32,7 +32,7 @@ from dovetail.model.problem import Budget, Problem
 from dovetail.solve import neighbourhood, search, search_state, solver
 from dovetail.solve.assign import strategies
 from dovetail.solve.bound import provers, topology_mip, topology_model, topology_rules
-from dovetail.solve.build import builder, from_patterns, opened_domains
+from dovetail.solve.build import builder, from_patterns
 from dovetail.solve.colgen import (
     compact_mip,
     dual_feasible,
@@ -41,7 +41,7 @@ from dovetail.solve.colgen import (
     knapsack_pricing,
     patterns,
 )
-from dovetail.solve.pack import aggregation, choose, destroy_repair, greedy, local_search
+from dovetail.solve.pack import aggregation, choose, greedy, local_search, refine
 from dovetail.testing.scenarios import features, read_scenarios
 
 _VECTORS = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "scheduling"
@@ -79,15 +79,6 @@ def _zero(*_: Any, **__: Any) -> int:
     return 0
 
 
-def _without_strategy(name: str) -> Callable[..., Any]:
-    others = strategies.others
-
-    def filtered(*arguments: Any) -> Iterator[Any]:
-        return (each for each in others(*arguments) if not getattr(each, name))
-
-    return filtered
-
-
 def _first_opinion(*arguments: Any) -> Iterator[Any]:
     """The first way to value items, and those that spare what is limited."""
     for number, each in enumerate(_OPINIONS(*arguments)):
@@ -98,12 +89,8 @@ def _first_opinion(*arguments: Any) -> Iterator[Any]:
 _OPINIONS = choose._opinions
 
 
-def _unmoved(_: Any, packing: Any, *__: Any) -> tuple[Any, None]:
-    return packing, None
-
-
-def _unrefined(packer: Any, start: Any, _: Any) -> destroy_repair.Refined:
-    return destroy_repair.Refined(start, np.zeros(len(packer.items)), 0.0)
+def _unrefined(packer: Any, start: Any, _: Any) -> refine.Refined:
+    return refine.Refined(start, np.zeros(len(packer.items)), 0.0)
 
 
 def _no_nodes(*_: Any, **__: Any) -> compact_mip.Whole:
@@ -126,18 +113,16 @@ def parts() -> list[Part]:
         quick = tuple(each for each in provers.QUICK if each is not prover)
         replaced = ((provers, "PROVERS", fewer), (provers, "QUICK", quick))
         found.append(Part(f"prover: {prover.name}", replaced, _PROVER_CODE[prover.name]))
-    for name in ("even", "anchors", "favoured", "seen"):
-        found.append(Part(f"strategy: {name}", ((solver, "others", _without_strategy(name)),), ()))
     return [*found, *_BOUND, *_ANSWERS, *_PACKING, *_COLUMNS]
 
 
 _PROVER_CODE: dict[str, tuple[Any, ...]] = {
     "dearest pod": (provers.Proofs.dearest,),
     "relaxation": (provers.Proofs.relaxation,),
+    "limits": (provers.Proofs.limited,),
     "capacities": (provers.Proofs.capacities,),
     "columns": (provers.Proofs.columns, provers.highest_ratio),
     "rules between pods": (topology_mip, topology_model, topology_rules),
-    "columns, searched": (provers.Proofs.searched,),
     "whole numbers": (provers.WholeNumbers, provers.Proofs.whole),
 }
 _BOUND = (
@@ -156,17 +141,13 @@ _BOUND = (
     ),
     Part("whole nodes: shares of nodes", ((compact_mip, "shares", _no_shares),), (dual_feasible,)),
     Part(
-        "proof that leaves rules out",
-        ((search_state.Answer, "proved_apart", _given(0)),),
-        (search_state.Case.apart,),
-    ),
-    Part(
         "plan of a proof's patterns",
         ((search_state, "plan_from_patterns", lambda *_: None),),
         (from_patterns,),
     ),
 )
 _ANSWERS = (
+    Part("strategy: spreads see nodes alone", ((solver, "matters", lambda _: False),), ()),
     Part(
         "strategy: targets of an answer",
         ((topology_mip, "_targets", lambda *_: {}),),
@@ -177,11 +158,6 @@ _ANSWERS = (
     ),
     Part("moves", ((solver, "rearranged", _given(1)),), (neighbourhood.rearranged, neighbourhood._moves)),
     Part("strategies for pods left over", ((solver, "fuller", _nothing),), (strategies.fuller,)),
-    Part(
-        "domains foreseen",
-        ((opened_domains.OpenedDomains, "foreseen", lambda *_: {}),),
-        (opened_domains.OpenedDomains.foreseen,),
-    ),
     Part(
         "insertion of pods left over",
         ((builder.PlanBuilder, "insert", lambda _, left, **__: list(left)),),
@@ -196,15 +172,10 @@ _PACKING = (
         ((choose, "settled", _given(1)),),
         (local_search._Steps, local_search.settled),
     ),
-    Part("local search: many nodes", ((local_search.Improver, "run", _unmoved),), (local_search.Improver,)),
+    Part("local search: many nodes", ((local_search.Improver, "run", _given(1)),), (local_search.Improver,)),
     Part("local search: fewer nodes", ((choose, "joined", _given(1)),), (local_search.joined,)),
-    Part(
-        "destroy and repair",
-        ((choose, "regrouped", _given(1)),),
-        (destroy_repair.regrouped, destroy_repair._Regrouping),
-    ),
-    Part("column generation", ((choose, "refine", _unrefined),), (destroy_repair.refine, generation)),
-    Part("whole nodes first", ((destroy_repair, "whole_nodes", _no_nodes),), ()),
+    Part("column generation", ((choose, "refine", _unrefined),), (refine.refine, generation)),
+    Part("whole nodes first", ((refine, "whole_nodes", _no_nodes),), ()),
     Part(
         "weights of node counts",
         ((aggregation.Crowds, "node_count_weights", _crowdless),),

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail.model.plan import Plan
-from dovetail.model.problem import Budget, Problem
-from dovetail.solve.assign.strategies import Strategy
-from dovetail.solve.budget import SolveBudget
-from dovetail.solve.search import Search
-from dovetail.solve.search_state import SolveContext
+from dovetail.model.problem import Problem
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify
@@ -101,29 +97,6 @@ def test_a_single_pod_goes_where_a_whole_node_is_cheapest() -> None:
     apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
     plan = planned(types, [pod("web", "web", {"cpu": "1", "memory": "1Gi"}, apart)])
     assert [claim.price for claim in plan.claims] == [200_000_000]
-
-
-def test_pods_that_others_follow_show_where_and_the_rest_are_free() -> None:
-    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "lead"}}}
-    near = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-    size = {"cpu": "3", "memory": "3Gi"}
-    pods = [pod(f"lead-{number}", "lead", size, {}) for number in range(6)]
-    pods += [pod("follower", "follower", {"cpu": "1", "memory": "20Gi"}, near)]
-    types = [
-        instance_type("lean", (8, 8), {"zone-a": 1.0}),
-        instance_type("rich", (8, 64), {"zone-b": 1.6}),
-    ]
-    problem = problem_of(types, pods)
-    places = {}
-    for anchors in (False, True):
-        search = Search(
-            SolveContext(problem, SolveBudget(Budget())), {}, Strategy(favoured="zone-b", anchors=anchors)
-        )
-        answer = search.run()
-        assert verify(problem, answer.plan) == ()
-        leads = [item for item in search.items if item.bundles[0][0].startswith("default/lead")]
-        places[anchors] = {item.pins: len(item.bundles) for item in leads}
-    assert places == {False: {((ZONE, "zone-b"),): 6}, True: {((ZONE, "zone-b"),): 1, (): 5}}
 
 
 def test_a_zone_where_a_spread_counts_no_node_is_open_to_the_nodes_of_others() -> None:

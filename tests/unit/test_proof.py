@@ -99,7 +99,7 @@ def proof_of(asked: Scope, found: list[float] | None = None) -> Proof:
     dual_values = None if found is None else np.array(found)
     price = max(optimum(asked), 1)
     proofs = Proofs(asked, SolveBudget(Budget()))
-    return prove(Question(proofs, price, dual_values, same=found is not None))
+    return prove(Question(proofs, price, dual_values))
 
 
 def most_worth(asked: Scope, proof: Proof, capacity: np.ndarray, allowed: np.ndarray) -> int:

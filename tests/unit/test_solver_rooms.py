@@ -1,4 +1,4 @@
-"""The shape of the solver: its chains of imports, how many modules, docstrings that stand by themselves."""
+"""The solver's size and shape: lines, modules, chains of imports, docstrings that stand by themselves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path("src/dovetail/solve")
 LONGEST_CHAIN = 12  # modules, from the door down
 MOST_MODULES = 60
+MOST_LINES = 10_500  # of code: neither blank, nor a comment, nor of a docstring
 
 
 def modules() -> dict[str, ast.Module]:
@@ -45,6 +46,25 @@ def test_the_chain_of_imports_is_short_enough_to_follow() -> None:
 
 def test_modules_are_few() -> None:
     assert 10 < len(modules()) <= MOST_MODULES
+
+
+def code_lines(path: Path) -> int:
+    text = path.read_text()
+    of_docstrings = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    lines = enumerate(text.splitlines(), 1)
+    return sum(
+        bool(line.strip()) and not line.strip().startswith("#") and number not in of_docstrings
+        for number, line in lines
+    )
+
+
+def test_lines_are_few_enough_to_be_read() -> None:
+    assert 5_000 < sum(map(code_lines, ROOT.rglob("*.py"))) <= MOST_LINES
 
 
 def test_docstrings_need_no_other_docstring() -> None:

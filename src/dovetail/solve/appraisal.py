@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.model.left_out import left_out
 from dovetail.model.problem import Problem
-from dovetail.solve.bound.relaxation import relax_shapes
+from dovetail.solve.bound.relaxation import relax_classes
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.search_state import SolveContext
@@ -62,7 +62,7 @@ def appraise(problem: Problem, work: SolveBudget) -> Appraisal:
     @cache
     def on_demand() -> Appraisal:
         sold = context.feasible & ~context.columns.spot
-        duals = relax_shapes(instance, context.columns, sold)
+        duals = relax_classes(instance, context.columns, sold)
         return replace(everything, feasible=sold, dual_values=duals.dual_values)
 
     everything = Appraisal(

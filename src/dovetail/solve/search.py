@@ -25,10 +25,10 @@ from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.instance import lookup
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.choose import choose
-from dovetail.solve.pack.destroy_repair import MANY_NODES
 from dovetail.solve.pack.greedy import Packing
+from dovetail.solve.pack.refine import MANY_NODES
 from dovetail.solve.search_state import Answer, Case, SolveContext
-from dovetail.solve.tolerances import FEW, PASSES, TRIES
+from dovetail.solve.tolerances import FEW, TRIES
 
 _PROOF = 0.4  # of the work left, kept for it where no rules tie pods together
 PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
@@ -55,12 +55,10 @@ class Search:
         self.free = self.instance.nodes.capacity.copy()
         self.limits = Limits(self.instance, self.columns)
         self.assigner = Assigner(self.instance, strategy)
-        self.items: list[Item] = []  # that nodes were bought for, so far
         self.existing: dict[int, list[Unit]] = {}
         self.bought: list[PlannedNode] = []
         self.taken_back = False  # True iff nodes for some pods could not be bought
         self.emptier: list[int] = []  # positions of bought nodes of which pods were taken back
-        self.grown = False  # True iff some pods were put on nodes that were bought for others, or the like
         self.not_attempted: list[tuple[int, str]] = []  # that there was no time for
         self.dual_values: dict[int, float] = {}  # of a pod per pod class, where a packing found it out
         # Where rules tie pods together, whole nodes prove little.
@@ -119,7 +117,7 @@ class Search:
         before = self.instance.work.used
         waiting = Construction(builder, move).run(self._without(seated))
         self.instance.work.spend((self.instance.work.used - before) * PER_UNIT)
-        self.existing, self.bought, self.grown = builder.existing, builder.bought, True
+        self.existing, self.bought = builder.existing, builder.bought
         levels = [self.instance.pod_classes[unit.pod_class].levels[unit.level] for unit in self._units()]
         given_up = sum(level.lost for level in levels)
         price = sum(planned.made.price for planned in self.bought)
@@ -146,17 +144,9 @@ class Search:
         return [*units, *(unit for planned in self.bought for _, unit in planned.units())]
 
     def _first_assignment(self) -> Assignment:
-        """Domains for all pods, those that nodes for others will open counted in."""
+        """Domains for all pods that the strategy knows any for."""
         pods, held = turns(self.instance, self.strategy)
         assignment = self.assigner.run(pods, self._limit_quotas())
-        for _ in range(PASSES):
-            fresh = OpenedDomains(self.instance).foreseen(assignment.items)
-            if not fresh:
-                break
-            self.opened = merged(self.opened, fresh)
-            restart(self.instance, self.opened, seen=self.strategy.seen)
-            self.assigner = Assigner(self.instance, self.strategy)
-            assignment = self.assigner.run(pods, self._limit_quotas())
         self.instance.work.begun()
         return replace(assignment, left=[*assignment.left, *held])
 
@@ -164,7 +154,6 @@ class Search:
         """Buy nodes for the items; the pods that none is for. If `short`, time is kept for another plan."""
         if not items:
             return []
-        self.items += items
         work = self.instance.work
         # Limits may need opinions of what to leave over.
         if work.left or (self.limits.any and not work.time_over):
@@ -226,7 +215,6 @@ class Search:
             builder.shrink(plan_state.sites[position])
         still = builder.insert(left)
         self.existing, self.bought = builder.existing, builder.bought
-        self.grown = len(still) < len(left)
         return [*still, *hopeless]
 
     def _even_out(self) -> list[tuple[int, str]]:
@@ -307,7 +295,6 @@ class Search:
             refusing=self.limits.refusing(),
             dual_values=self.dual_values,
             market=self._market,
-            same=not self.grown and len(self.dual_values) == len(self.items),
             tied=self._tied or len(self.bought) > MANY_NODES,
         )
 

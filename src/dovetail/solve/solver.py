@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from dovetail.model.left_out import left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.assign.items import Item
-from dovetail.solve.assign.strategies import Strategy, fuller, others
+from dovetail.solve.assign.strategies import Strategy, fuller
+from dovetail.solve.assign.topology_rules import matters
 from dovetail.solve.budget import LITTLE, Late, SolveBudget, Stop, never
 from dovetail.solve.build.opened_domains import merged
 from dovetail.solve.build.write import by_pod
@@ -24,7 +24,6 @@ from dovetail.solve.search import Search
 from dovetail.solve.search_state import Answer, SolveContext
 from dovetail.solve.tolerances import GAP, PASSES
 
-_AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
 _CHEAP = 100_000  # units: so much is spent in any case before pods are left out that had a place alone
 
 
@@ -84,10 +83,8 @@ class _Solve:
         self.context = context
         self.work = context.instance.work
         self.strategy = Strategy()  # the best way to pick domains so far
-        self.items: list[Item]  # that nodes were bought for, with domains picked by default
-        self.each = 0  # units that a plan takes with domains picked in one way
         with self.work.frugally():
-            self.best, self.items = _settled(context, self.strategy)
+            self.best = _settled(context, self.strategy)
         self.hurried = self.work.time_over  # True iff a clock cut that short
         if self.overdraws(self.best):
             raise _Overdrawn
@@ -131,11 +128,9 @@ class _Solve:
         self.context.again()
         self.best = replace(self.best, proven=False)
 
-    def settle(self, strategy: Strategy) -> list[Item]:
-        """The best plan with domains picked in one way is offered; the items that nodes were bought for."""
-        answer, items = _settled(self.context, strategy)
-        self.offer(answer)
-        return items
+    def settle(self, strategy: Strategy) -> None:
+        """The best plan with domains picked in one way is offered."""
+        self.offer(_settled(self.context, strategy))
 
     def step(self, phase: str, *, given_up: bool = False) -> Step:
         """What is known now."""
@@ -159,13 +154,13 @@ class _Solve:
         """
         with self.work.frugally():
             if self.hurried and not self.work.time_over:
-                self.items = self.settle(self.strategy)
+                self.settle(self.strategy)
             each, left = self.work.used, self.stranded
             enough = self.work.used + _CHEAP
             for other in fuller(self.context.instance, left) if left else ():
                 if not self.work.another or self.work.used + each > enough:
                     break
-                answer, _ = _settled(self.context, other)
+                answer = _settled(self.context, other)
                 if answer.rank < self.best.rank:
                     self.best, self.strategy = answer, other
                 if not self.stranded:
@@ -218,11 +213,7 @@ def _searched(state: _Solve, trace: Trace) -> Answer:
 def _again(state: _Solve) -> None:
     """Nodes anew by column generation and local search, with domains picked as for the first plan."""
     state.context.appraise()
-    before = state.work.used
-    items = state.settle(state.strategy)
-    if state.strategy == Strategy():
-        state.items = items
-    state.each = state.work.used - before - state.context.topology_bound.spent
+    state.settle(state.strategy)
     if state.stranded:
         state.offer(rearranged(state.context, state.best))
     state.best = state.best.proved()
@@ -256,13 +247,11 @@ def _deepened(state: _Solve) -> None:
         _as_answered(state)
 
 
-def _varied(state: _Solve) -> None:
-    """Domains picked in other ways."""
-    with state.work.sparing(LITTLE):
-        for strategy in others(state.context.instance, state.items):
-            if not state.worthwhile or state.each * _AFFORDABLE > state.work.rest:
-                break
-            state.settle(strategy)
+def _as_seen(state: _Solve) -> None:
+    """Domains where spreads look at nodes that are there alone, if pods run on some."""
+    if matters(state.context.instance) and state.worthwhile:
+        with state.work.sparing(LITTLE):
+            state.settle(Strategy(seen=True))
 
 
 def _moved(state: _Solve) -> None:
@@ -271,26 +260,19 @@ def _moved(state: _Solve) -> None:
         state.offer(rearranged(state.context, state.best))
 
 
-def _apart(state: _Solve) -> None:
-    """A proof that leaves out rules between pods, where that proves more."""
-    if state.worthwhile:
-        state.best = state.best.proved_apart()
-
-
 FIRST_PLAN = "first plan"  # the phase before those of the table
 PHASES: tuple[tuple[str, Callable[[_Solve], None]], ...] = (
     ("column generation", _again),
     ("follow the bound", _as_answered),
     ("domains of the bound", _at_targets),
     ("deeper bound", _deepened),
-    ("other domains", _varied),
+    ("domains with nodes", _as_seen),
     ("moves", _moved),
-    ("bound without rules", _apart),
 )
 
 
-def _settled(context: SolveContext, strategy: Strategy) -> tuple[Answer, list[Item]]:
-    """The best plan with domains picked in one way, and the items that nodes were bought for."""
+def _settled(context: SolveContext, strategy: Strategy) -> Answer:
+    """The best plan with domains picked in one way."""
     search = Search(context, {}, strategy)
     best = answer = search.run()
     for _ in range(PASSES - 1):
@@ -300,4 +282,4 @@ def _settled(context: SolveContext, strategy: Strategy) -> tuple[Answer, list[It
         search = Search(context, merged(search.opened, answer.surprises), strategy)
         answer = search.run()
         best = min(best, answer, key=lambda one: one.rank)
-    return best, search.items
+    return best

@@ -30,11 +30,11 @@ _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
 
 
 class Assigner:
-    """Places the pods of a instance. Invariant: topology counters hold every pod that has a place."""
+    """Places the pods of an instance. Invariant: topology counters hold every pod that has a place."""
 
     def __init__(self, instance: Instance, strategy: Strategy) -> None:
         self.instance = instance
-        self.checker = RuleChecker(instance, anchors=strategy.anchors)
+        self.checker = RuleChecker(instance)
         self._strategy = strategy
         self._scatter = Scatter(instance) if strategy.scattered else None
         self._survey = Survey(instance, self.checker, strategy, self._scatter)
@@ -87,13 +87,13 @@ class Assigner:
         return Seat(unit, domain_of, lambda: self.checker.count(pod_class, unit.level, domain_of, -1, ground))
 
     def _in_order(self, pods: Iterable[tuple[int, str]]) -> list[_Waiting]:
-        """Shapes that others want to be near first, then those with rules, then the rest; large first."""
-        by_shape: dict[int, list[str]] = {}
+        """Classes that others want to be near first, then those with rules, then the rest; large first."""
+        by_class: dict[int, list[str]] = {}
         for pod_class, name in pods:
-            by_shape.setdefault(pod_class, []).append(name)
-        depth = self._depths(list(by_shape))
+            by_class.setdefault(pod_class, []).append(name)
+        depth = self._depths(list(by_class))
         short = self.instance.work.short
-        pod_classes = [self.instance.pod_classes[index] for index in sorted(by_shape)]
+        pod_classes = [self.instance.pod_classes[index] for index in sorted(by_class)]
         pod_classes.sort(
             key=lambda pod_class: (
                 pod_class.turn if short else 0,
@@ -106,7 +106,7 @@ class Assigner:
                 pod_class.index,
             )
         )
-        return [(pod_class, by_shape[pod_class.index]) for pod_class in pod_classes]
+        return [(pod_class, by_class[pod_class.index]) for pod_class in pod_classes]
 
     def _strictness(self, pod_class: PodClass) -> int:
         """The most domains that a spread of the pod class wants; such pods can only be the first in a
@@ -160,11 +160,7 @@ class Assigner:
             pods = 1 if alone else len(names)
             if self._scatter and self._scatter.leads(pod_class):
                 pods = min(pods, 1 + len(names) // SEVERAL)
-            placed = 0
-            if self._strategy.even and class_rules.counting_spreads:
-                wide = replace(class_rules, spreads=(*class_rules.spreads, *class_rules.counting_spreads))
-                placed = self._fill(pod_class, wide, stage, names[:pods])
-            placed = placed or self._fill(pod_class, class_rules, stage, names[:pods])
+            placed = self._fill(pod_class, class_rules, stage, names[:pods])
             if not placed and class_rules.near:
                 placed = self._hosts.put((pod_class, number, wanted), names)
             if placed:
@@ -194,7 +190,7 @@ class Assigner:
         if len(spreads) > 1:
             self.instance.work.spend(len(slots) * len(names))
         uniform = all(index in self.instance.uniform for index in class_rules.spreads)
-        cheapest = (uniform or pod_class.index in self._strategy.targets) and not self._strategy.even
+        cheapest = uniform or pod_class.index in self._strategy.targets
         placed = 0
         for slot, number in share_out(spreads, slots, len(names), self._used, cheapest=cheapest):
             some = names[placed : placed + number]

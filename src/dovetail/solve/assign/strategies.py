@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.assign.items import Item
-from dovetail.solve.assign.topology_rules import matters
 from dovetail.solve.instance.arrays import UNLIMITED
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pod_classes import PodClass
@@ -32,7 +30,6 @@ class Target:
 class Strategy:
     """By default pods go where they cost least; evenly only as far as a spread of theirs demands it."""
 
-    even: bool = False  # as even as can be, also where only spreads of other pods count them
     favoured: str = ""  # a domain that is picked wherever it may be, '' for none
     roomy: bool = False  # nodes that exist take whom others must be near only if these fit there as well
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
@@ -42,7 +39,6 @@ class Strategy:
     # Pod classes whose turn comes before all others but those that they must be near.
     first: tuple[int, ...] = ()
     ahead: bool = False  # before those as well
-    anchors: bool = False  # of pods that others want in their zone the first show where, the rest are free
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per pod class, if legal
 
 
@@ -143,37 +139,3 @@ class Scatter:
             for follower in self._followers[index][key]:
                 known.update(set(every).difference(self._instance.reachable(follower, key, beside)))
         return known
-
-
-def others(instance: Instance, items: Sequence[Item]) -> Iterator[Strategy]:
-    """What else is worth a try after these items, whose domains were picked by default."""
-    if matters(instance):
-        yield Strategy(seen=True)
-    keys = sorted({key for item in items for key, _ in item.pins})
-    led = _led(instance)
-    if led:
-        yield Strategy(anchors=True)
-    if keys:
-        yield Strategy(even=True)
-    for key in keys:
-        weight: dict[str, int] = {}
-        for table in instance.tables:
-            values = table.domains(key)
-            weight.update({values[column]: 0 for column in np.flatnonzero(table.own).tolist()})
-        for item in items:
-            value = dict(item.pins).get(key, "")
-            weight[value] = weight.get(value, 0) + len(item.bundles)
-        weight.pop("", None)
-        if len(weight) > 1:
-            for value in sorted(weight, key=lambda value: (-weight[value], value))[:_FAVOURED]:
-                if led:
-                    yield Strategy(favoured=value, anchors=True)
-                yield Strategy(favoured=value)
-
-
-def _led(instance: Instance) -> bool:
-    """True iff there are pods that others want in their zone or the like."""
-    leading = {index for index, group in enumerate(instance.topology.groups) if group.leads}
-    return any(
-        not leading.isdisjoint(pod_class.matching) for pod_class in instance.pod_classes if pod_class.involved
-    )

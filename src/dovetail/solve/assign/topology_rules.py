@@ -36,18 +36,15 @@ class ClassRules:
     keys: tuple[str, ...]  # labels whose value must be known of a node; the hostname only where a spread asks
     spreads: tuple[int, ...] = ()  # owned and counting the pods themselves; over hostnames if all are known
     checked_once: tuple[int, ...] = ()  # the other owned groups: judged once for any number of pods
-    counting_spreads: tuple[int, ...] = ()  # spreads of other pods that count these
     self_repelling: bool = False  # the pods keep away from each other's zones or the like
     bootstraps: tuple[int, ...] = ()  # affinities of which the first of these pods decides where others go
     near: bool = False  # it matters which pods share a new node
 
 
 class RuleChecker:
-    """Judges and counts pods against the groups of a instance; knows which pools let a pod in."""
+    """Judges and counts pods against the groups of an instance; knows which pools let a pod in."""
 
-    def __init__(self, instance: Instance, *, anchors: bool = False) -> None:
-        """`anchors`: see Policy."""
-        self._anchors = anchors
+    def __init__(self, instance: Instance) -> None:
         self.closed: set[tuple[int, int]] = set()  # (pod class, pool) that turned out not to work
         self.full: set[int] = set()  # pools that are asked for more than they may buy
         self._instance = instance
@@ -64,18 +61,11 @@ class RuleChecker:
 
     def class_rules(self, pod_class: PodClass, number: int) -> ClassRules:
         """What the rules mean for the pod class at that level."""
-        matching, owned = pod_class.matching, pod_class.levels[number].owned
-        if self._anchors:
-            matching = tuple([index for index in matching if index in owned or not self._anchored(index)])
-        memo = (matching, owned)
+        memo = pod_class.matching, pod_class.levels[number].owned
         known = self._stances.get(memo)
         if known is None:
             known = self._stances[memo] = self._class_rules(*memo)
         return known
-
-    def _anchored(self, index: int) -> bool:
-        """True iff others want to be where pods of the group are, and one shows already where."""
-        return self._groups[index].leads and any(self._groups[index].matched.values())
 
     def pools(self, pod_class: PodClass, number: int, wanted: Requirements) -> list[tuple[int, ...]]:
         """Per tier, the pools that let the pod in."""
@@ -197,13 +187,9 @@ class RuleChecker:
             keys.add(groups[index].id.key)
             # Whether a node counts must be known as well as which domain it counts for.
             keys.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
-        counting, owning = frozenset(matching), frozenset(owned)
+        counting = frozenset(matching)
         own = [index for index in owned if index in counting]
         wide = [index for index in own if groups[index].id.key != HOSTNAME or groups[index].closed]
-        led = [index for index in matching if self._anchors and index not in owning and groups[index].leads]
-        counting_spreads = [
-            index for index in matching if index not in owning and groups[index].id.kind == SPREAD
-        ]
         spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
         apart = frozenset(spreads)
         hosts = any(groups[index].id.key == HOSTNAME for index in spreads)
@@ -212,9 +198,8 @@ class RuleChecker:
             keys=tuple(sorted(keys if hosts else keys - {HOSTNAME})),
             spreads=spreads,
             checked_once=tuple(index for index in owned if index not in apart),
-            counting_spreads=tuple(index for index in counting_spreads if groups[index].id.key != HOSTNAME),
             self_repelling=any(groups[index].id.kind in (ANTI, APART) for index in wide),
-            bootstraps=(*(index for index in own if groups[index].id.kind == AFFINITY), *led),
+            bootstraps=tuple(index for index in own if groups[index].id.kind == AFFINITY),
             near=not self._near.isdisjoint(matching) or not self._near.isdisjoint(owned),
         )
 

@@ -6,7 +6,7 @@ a plan if one is come upon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,9 +27,9 @@ from dovetail.solve.bound.relaxation import Duals, Early, most_held, relax
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.compact_mip import Free, whole_nodes
-from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
+from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
-from dovetail.solve.colgen.pattern_mip import Loads, Pattern, whole
+from dovetail.solve.colgen.pattern_mip import Pattern, PatternSearch, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
 from dovetail.solve.instance.arrays import BLOCK, ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.tolerances import CLOSE, FEW, LARGE, NARROW, OPTIMAL, ROUNDING, SEVERAL, WIDE
@@ -37,7 +37,6 @@ from dovetail.solve.tolerances import CLOSE, FEW, LARGE, NARROW, OPTIMAL, ROUNDI
 # (partial patterns that are followed, times the price), until it is known what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
 _SEARCHES = ((NARROW, 1.0), (WIDE, 1.0), (WIDE, 1.0003), (WIDE, 1.001), (WIDE, 1.003))
-_NEAR = 0.97  # the same where column generation has been tried in another way
 
 
 class Proofs:
@@ -56,7 +55,6 @@ class Proofs:
         # Of a plan for less, if one was come upon: by columns of the scope, and what it costs.
         self.better: tuple[Pattern, ...] = ()
         self.price = ENDLESS
-        self._bought: list[PlannedNode] = []  # by a column generation of its own
         self.slice_over = (
             early is not None and scope.feasible.size > LARGE and (work.time_over or work.frugal)
         )
@@ -74,11 +72,6 @@ class Proofs:
     def ending(self) -> bool:
         """True iff the plan comes to the end of limits, and there is time to price them."""
         return bool(self._scope.limit_names) and not self.slice_over
-
-    @property
-    def small(self) -> bool:
-        """True iff there are so few kinds that another column generation takes no time."""
-        return len(self._scope.pods) <= FEW
 
     @cached_property
     def pricing(self) -> PricingInstance:
@@ -131,18 +124,6 @@ class Proofs:
         ratio = highest_ratio(pricing, dual_values, lambda highest: total <= known * highest, self._work)
         return Proof() if ratio is None else self._proof(COLUMNS, dual_values, ratio)
 
-    def searched(self, known: int) -> Proof:
-        """By what whole nodes hold, at dual values from a column generation of its own, if there was none."""
-        if not len(self.pricing.price) or not self._work.left or self._market:
-            return Proof()
-        generator = Generator(self.pricing, self._work)
-        none = np.zeros((0, len(self._scope.pods)), dtype=np.int64)
-        if self.small:
-            self._bought = generator.run(none)
-        else:
-            generator.search(none)
-        return self.columns(generator.dual_values, known)
-
     def whole(self, linear: Proof, hourly: int) -> Proof:
         """What a plan of whole nodes costs at least, from a proof by dual values; that one where it is no
         more.
@@ -152,7 +133,6 @@ class Proofs:
         kind = {pods[0]: index for index, pods in enumerate(self._scope.pods)}
         for item in linear.worth:
             dual_values[kind[item.pods[0]]] = item.each
-        search.offer(self._bought)
         bound = search.run(dual_values, self._taken(dual_values), linear.bound)
         self._found(search)
         return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
@@ -163,7 +143,7 @@ class Proofs:
             bound = self._market.capacities
         else:
             search = self._search(hourly)
-            bound = search.by_rooms(pods=False)
+            bound = search.by_capacity(pods=False)
             self._found(search)
         return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
 
@@ -233,7 +213,6 @@ class Question:
     proofs: Proofs
     hourly: int  # nano-dollars per hour of the plan, or of a cheaper one that a proof came upon
     dual_values: Floats | None = None  # (S,) from column generation, if there was any
-    same: bool = True  # they are about the scope's kinds, and not about pods whose domains had been decided
     tied: bool = False  # whole nodes with parts of pods prove little, as where there are rules between pods
     topology: Callable[[], int] | None = None  # a bound that knows the rules between pods
     linear: Proof = field(default_factory=Proof)  # the best by dual values; whole numbers start from it
@@ -252,12 +231,6 @@ class Question:
     def open(self) -> bool:
         """True iff another proof may be worth its work."""
         return self.bound < self.hourly * CLOSE
-
-    @property
-    def useless(self) -> bool:
-        """True iff dual values are of pods that had to decide how they would run, where that is left open."""
-        far = self.linear.bound < self.hourly * _NEAR
-        return self.linear.method == RELAXATION and self.proofs.small and far
 
     def best(self) -> Proof:
         """The best proof so far."""
@@ -306,11 +279,6 @@ def _topology(question: Question) -> None:
     question.ruled = question.topology()
 
 
-def _searched(question: Question) -> None:
-    found = question.proofs.searched(question.linear.bound)
-    question.linear = max(question.linear, found, key=_bound)
-
-
 def _whole(question: Question) -> None:
     question.linear = question.proofs.whole(question.linear, question.hourly)
 
@@ -329,10 +297,6 @@ PROVERS = (
     Prover("columns", lambda it: it.dual_values is not None and it.bound < it.hourly, _columns),
     # An integer program per domain: up to 70 % of what is left.
     Prover("rules between pods", lambda it: it.topology is not None and it.open, _topology),
-    # A column generation of its own, and the knapsacks.
-    Prover(
-        "columns, searched", lambda it: not it.ruled and it.open and (it.useless or not it.same), _searched
-    ),
     # An integer program over offerings or patterns, the smaller first, then the other if need be.
     Prover("whole numbers", lambda it: not it.ruled and it.open, _whole),
 )
@@ -354,7 +318,7 @@ def highest_ratio(
     None if that is not known within the work, or once the multiple is `hopeless`.
     """
     knapsacks = Knapsacks(pricing, work)
-    patterns = Loads(pricing, dual_values, work) if len(dual_values) <= FEW else None
+    patterns = PatternSearch(pricing, dual_values, work) if len(dual_values) <= FEW else None
     highest = 1.0
     for column, price in enumerate(pricing.price.tolist()):
         if price <= 0 or hopeless(highest):
@@ -457,8 +421,8 @@ class WholeNumbers:
         `known` by dual values (S,), less what each of the free capacities (N,) can take.
         """
         ways: list[Callable[[], int]] = [
-            lambda: self.by_rooms(pods=True),
-            lambda: self._by_loads(dual_values, taken, known),
+            lambda: self.by_capacity(pods=True),
+            lambda: self._by_patterns(dual_values, taken, known),
         ]
         if len(self._scope.pods) < len(self._pricing.price):  # there are few patterns of each offering
             ways.reverse()
@@ -468,21 +432,11 @@ class WholeNumbers:
                 bound = max(bound, way())
         return bound
 
-    def offer(self, bought: Sequence[PlannedNode]) -> None:
-        """Keep a plan by column generation if it is complete and costs less."""
-        pricing = self._pricing
-        held = sum((item.counts * item.number for item in bought), np.zeros_like(pricing.demand))
-        taken = sum(
-            (pricing.takes[item.column] * item.number for item in bought), np.zeros_like(pricing.most)
-        )
-        if (held >= pricing.demand).all() and (taken <= pricing.most).all():
-            self._keep(tuple(Pattern(item.counts, item.column, item.number, free=False) for item in bought))
-
     def _small(self) -> bool:
         kinds = len(self._scope.pods)
         return kinds <= FEW and len(self._open) <= SEVERAL and self._work.left
 
-    def by_rooms(self, *, pods: bool) -> int:
+    def by_capacity(self, *, pods: bool) -> int:
         """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""
         if len(self._open) > SEVERAL:
             free = grouped(self._usable, self._free)
@@ -506,7 +460,7 @@ class WholeNumbers:
                 for pattern in patterns
             )
 
-    def _by_loads(self, dual_values: Floats, taken: Amounts, known: int) -> int:
+    def _by_patterns(self, dual_values: Floats, taken: Amounts, known: int) -> int:
         """By all patterns that a cheaper plan could use; such a plan is kept as well."""
         if not dual_values.any() or not self._small():
             return 0
@@ -525,7 +479,7 @@ class WholeNumbers:
 
 
 def grouped(usable: Mask, free: Amounts) -> Free:
-    """Rooms that the same kinds can use as one large capacity, which holds whatever they do together."""
+    """Capacities that the same kinds can use as one large capacity, which holds whatever they do together."""
     groups: dict[bytes, list[int]] = {}
     for index in np.flatnonzero(usable.any(axis=0)).tolist():
         groups.setdefault(np.packbits(usable[:, index]).tobytes(), []).append(index)

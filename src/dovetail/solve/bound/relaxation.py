@@ -27,7 +27,7 @@ from dovetail.solve.tolerances import ALIKE, MANY, ROUNDING, WIDE
 
 @dataclass(frozen=True, slots=True)
 class Duals:
-    """Worth of a pod per shape (S,), and worth of resources per column that was looked at (K, R)."""
+    """Worth of a pod per pod class (S,), and worth of resources per column that was looked at (K, R)."""
 
     dual_values: Floats
     resources: Floats
@@ -93,8 +93,8 @@ def relax(
     return Duals(dual_values, duals / scale, feasible[:, kept], charged, prices[len(price) * resources :])
 
 
-def relax_shapes(instance: Instance, columns: OfferingsTable, feasible: Mask) -> Duals:
-    """The relaxation for all pods of a instance. Reserved capacity is left out: it is scarce, not cheap.
+def relax_classes(instance: Instance, columns: OfferingsTable, feasible: Mask) -> Duals:
+    """The relaxation for all pods of an instance. Reserved capacity is left out: it is scarce, not cheap.
 
     `feasible` is (pod classes, columns).
     """
@@ -245,7 +245,7 @@ def best_rates(feasible: Mask, capacity: Amounts, price: Amounts) -> npt.NDArray
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """Prices of resources for all S pod classes of a instance, whatever they give up and whether or not they
+    """Prices of resources for all S pod classes of an instance, whatever they give up and whether or not they
     find a place. Prices need not be the best ones of a scope to prove something about it.
     """
 
@@ -259,7 +259,7 @@ class Early:
         """For all pod classes; `feasible` (S, C)."""
         sold = feasible & ~columns.reserved
         return cls(
-            prices=cache(partial(relax_shapes, instance, columns, sold)),
+            prices=cache(partial(relax_classes, instance, columns, sold)),
             offerings=sold.sum(axis=1),
             columns=int(np.count_nonzero(sold.any(axis=0))),
             pods=sum(len(pod_class.pods) for pod_class in instance.pod_classes),

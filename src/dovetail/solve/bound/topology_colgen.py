@@ -39,7 +39,7 @@ class Linear:
 class Master:
     """The program over patterns, of the rows of one over pods and nodes per site."""
 
-    def __init__(self, instance: Instance, rows: Rows, patterns: Loads) -> None:
+    def __init__(self, instance: Instance, rows: Rows, patterns: SitePatterns) -> None:
         self._instance, self._rows = instance, rows
         self._whole = rows.model()
         self._owners = rows.owners()
@@ -49,7 +49,7 @@ class Master:
         self._factors = rows.factors()
         self._take(patterns)
 
-    def add(self, patterns: Loads) -> None:
+    def add(self, patterns: SitePatterns) -> None:
         """More of them."""
         self._take(joined((self.patterns, patterns), len(self._rows.pods)))
 
@@ -58,7 +58,7 @@ class Master:
         """All patterns, (N,)."""
         return np.ones(len(self.patterns), dtype=np.bool_)
 
-    def _take(self, patterns: Loads) -> None:
+    def _take(self, patterns: SitePatterns) -> None:
         starts = _starts(self._instance, self._rows.topology_sites, patterns)
         self._starts = starts.needed[:, starts.fine]
         self.patterns = patterns.some(starts.fine)
@@ -214,7 +214,7 @@ class _Starts:
     needed: Mask
 
 
-def _starts(instance: Instance, topology_sites: TopologySites, patterns: Loads) -> _Starts:
+def _starts(instance: Instance, topology_sites: TopologySites, patterns: SitePatterns) -> _Starts:
     fine = np.ones(len(patterns), dtype=np.bool_)
     needed: list[Mask] = []
     for index in sorted({index for kind in topology_sites.kinds for index in kind.owned}):
@@ -240,23 +240,23 @@ def _starts(instance: Instance, topology_sites: TopologySites, patterns: Loads) 
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
+class SitePatterns:
     """N patterns of a node that is bought."""
 
     site: Amounts  # (N,) the cheapest of those that no rule tells apart
     counts: Amounts  # (N, S)
 
-    def some(self, kept: Mask) -> Loads:
+    def some(self, kept: Mask) -> SitePatterns:
         """Those where `kept` (N,) is True."""
-        return Loads(self.site[kept], self.counts[kept])
+        return SitePatterns(self.site[kept], self.counts[kept])
 
     def __len__(self) -> int:
         return len(self.site)
 
 
-def joined(parts: Sequence[Loads], kinds: int) -> Loads:
+def joined(parts: Sequence[SitePatterns], kinds: int) -> SitePatterns:
     """All of them as one list, of so many kinds of pods."""
-    return Loads(
+    return SitePatterns(
         np.concatenate([np.zeros(0, dtype=np.int64), *(part.site for part in parts)]),
         np.concatenate([np.zeros((0, kinds), dtype=np.int64), *(part.counts for part in parts)]),
     )
@@ -276,7 +276,7 @@ class Enumeration:
         self._work = work
         self._left = most
 
-    def run(self) -> Loads | None:
+    def run(self) -> SitePatterns | None:
         """All patterns, site by site of those that rules tell apart."""
         parts = []
         for sites in alike(self._topology_sites):
@@ -286,12 +286,12 @@ class Enumeration:
             parts.append(found)
         return joined(parts, len(self._topology_sites.kinds))
 
-    def _of(self, sites: Amounts) -> Loads | None:
+    def _of(self, sites: Amounts) -> SitePatterns | None:
         topology_sites = self._topology_sites
         counts = np.zeros((1, len(topology_sites.kinds)), dtype=np.int64)
         fits = (topology_sites.price[sites] < self._price)[None, :]
         if not fits.any():
-            return Loads(np.zeros(0, dtype=np.int64), counts[:0])
+            return SitePatterns(np.zeros(0, dtype=np.int64), counts[:0])
         for kind in range(len(topology_sites.kinds)):
             grown = self._grown(kind, sites, counts, fits)
             if grown is None:
@@ -299,7 +299,7 @@ class Enumeration:
             counts, fits = grown
         fits &= (counts > 0).astype(np.int64) @ topology_sites.own[:, sites] > 0
         kept = fits.any(axis=1)
-        return Loads(sites[fits[kept].argmax(axis=1)], counts[kept])
+        return SitePatterns(sites[fits[kept].argmax(axis=1)], counts[kept])
 
     def _grown(self, kind: int, sites: Amounts, counts: Amounts, fits: Mask) -> tuple[Amounts, Mask] | None:
         """The patterns with any number of one more kind added, and the sites that hold each."""
@@ -399,7 +399,7 @@ class Pricing:
         pricing = replace(pricing, column=sites[pricing.column])
         return _Fleet(pricing, Knapsacks(pricing, self._work))
 
-    def _alone(self) -> Loads:
+    def _alone(self) -> SitePatterns:
         """Each kind on the cheapest node for it, as one pod and as many as fit."""
         found = []
         for fleet in self._fleets:
@@ -410,12 +410,12 @@ class Pricing:
             found.append(self._new(fleet, np.concatenate([single, single * copies[some][:, None]])))
         return joined(found, len(self._rows.pods))
 
-    def _found(self, dual_values: Floats, share: float) -> tuple[Loads, float]:
+    def _found(self, dual_values: Floats, share: float) -> tuple[SitePatterns, float]:
         """Patterns worth more than that share of their price, by dual values in dollars per site (K, S + 1),
         the last one of the node itself; and the largest multiple of its price, at least 1, that a pattern
         is worth: infinite where that takes more work than there is.
         """
-        found: list[Loads] = []
+        found: list[SitePatterns] = []
         highest = 1.0
         for fleet in self._fleets:
             for column, price in enumerate(fleet.pricing.price.tolist()):
@@ -451,7 +451,7 @@ class Pricing:
         counts = counts[counts[:, own].any(axis=1)]
         return counts, float(np.max(counts @ np.maximum(dual_values, 0.0), initial=0.0))
 
-    def _new(self, fleet: _Fleet, counts: Amounts) -> Loads:
+    def _new(self, fleet: _Fleet, counts: Amounts) -> SitePatterns:
         """Those of the patterns that were not known, each on the cheapest site."""
         where = fleet.pricing.cheapest(counts, owned=True)
         kept = []
@@ -460,4 +460,4 @@ class Pricing:
             if column >= 0 and key not in self._known:
                 self._known.add(key)
                 kept.append(number)
-        return Loads(fleet.pricing.column[where[kept]], counts[kept])
+        return SitePatterns(fleet.pricing.column[where[kept]], counts[kept])

@@ -12,7 +12,7 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.solve.assign.strategies import Target
 from dovetail.solve.bound.scope import Kinds
-from dovetail.solve.bound.topology_colgen import Enumeration, Loads, Master, Pricing, joined
+from dovetail.solve.bound.topology_colgen import Enumeration, Master, Pricing, SitePatterns, joined
 from dovetail.solve.bound.topology_model import (
     Rows,
     TargetNode,
@@ -159,7 +159,9 @@ class TopologyBound:
                 found, following = self._by_sites(rows, price, MOST)
             else:
                 found = (
-                    self._by_few(rows, price) if patterns is None else self._by_loads(rows, patterns, price)
+                    self._by_few(rows, price)
+                    if patterns is None
+                    else self._by_patterns(rows, patterns, price)
                 )
             best = _both(best, found)
         return best, following
@@ -180,7 +182,7 @@ class TopologyBound:
         )
         return ruled, _Next(rows.topology_sites, singles) if singles else None
 
-    def _by_loads(self, rows: Rows, patterns: Loads, price: int) -> Ruled:
+    def _by_patterns(self, rows: Rows, patterns: SitePatterns, price: int) -> Ruled:
         """By all patterns that a plan for less than `price` could use."""
         work, master = self._instance.work, Master(self._instance, rows, patterns)
         least, value, kept = master.useful(price / NANO_DOLLARS, work)

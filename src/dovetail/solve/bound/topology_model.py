@@ -113,39 +113,39 @@ class TopologySites:
 def topology_sites_of(
     instance: Instance, columns: OfferingsTable, free: Amounts, found: Kinds, most: float = np.inf
 ) -> TopologySites:
-    """The terrain of a plan: of the pods that it places, by (pod class, level, tier).
+    """The sites of a plan: for the pods that it places, by (pod class, level, tier).
 
     `free` (nodes, R) is the capacity on existing nodes before anything was placed. Where kinds times sites
     would be more than `most`, sites are left out of which the pods could fill no more than of a cheaper one.
     """
     kinds = tuple(_kind(instance, place, pods) for place, pods in found.items())
     concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
-    land = _Land(instance, columns, found, concerned)
-    reach = reach_of(instance, columns, land.sites, found)
+    seen = _SiteLabels(instance, columns, found, concerned)
+    reach = reach_of(instance, columns, seen.sites, found)
     anywhere, own, nodes = reach.anywhere, reach.own, reach.nodes
     last = [
         (kind.pod_class, len(instance.pod_classes[kind.pod_class].levels) - 1, kind.tier) for kind in kinds
     ]
-    could = reach if last == list(found) else reach_of(instance, columns, land.sites, last)
+    could = reach if last == list(found) else reach_of(instance, columns, seen.sites, last)
     useful = np.flatnonzero(own.any(axis=0))
-    domains = land.domains(useful)
+    domains = seen.domains(useful)
     # Spreads that count the same nodes are many where one pod has hundreds: each kind is looked at once.
-    filters = {index: instance.topology.groups[index].id.node_filter for index in land.spreads}
-    counted = {wanted: land.counting(wanted, useful) for wanted in dict.fromkeys(filters.values())}
+    filters = {index: instance.topology.groups[index].id.node_filter for index in seen.spreads}
+    counted = {wanted: seen.counting(wanted, useful) for wanted in dict.fromkeys(filters.values())}
     counting = {index: counted[wanted] for index, wanted in filters.items()}
     rules = _node_rules(instance, kinds)
     pods = np.array([len(kind.pods) for kind in kinds], dtype=np.int64)
     sold = len(useful)
-    capacity = np.maximum(np.concatenate([columns.capacity[land.sites.column[useful]], free]), 0)
+    capacity = np.maximum(np.concatenate([columns.capacity[seen.sites.column[useful]], free]), 0)
     marks = _marks((anywhere[:, useful], own[:, useful]), domains, counted.values())
-    price, reserved = columns.price[land.sites.column[useful]], columns.reserved[land.sites.column[useful]]
+    price, reserved = columns.price[seen.sites.column[useful]], columns.reserved[seen.sites.column[useful]]
     kept = undominated(marks, capacity[:sold], price, reserved)
     if np.count_nonzero(anywhere[:, useful[kept]]) > most:
         # Few pods on a whole catalogue: what they can fill of a node is what counts.
         of_use = usable(capacity[:sold], rules.vectors[:, : capacity.shape[1]], pods)
         kept = undominated(marks, of_use, price, reserved)
     some = useful[kept]
-    column = land.sites.column[some]
+    column = seen.sites.column[some]
     capacity = np.concatenate([capacity[:sold][kept], capacity[sold:]])
     left = [columns.left.get(columns.reservation[each], UNLIMITED) for each in column.tolist()]
     none = np.zeros(len(free), dtype=np.int64)
@@ -162,10 +162,10 @@ def topology_sites_of(
         before=np.full(len(capacity), -1),
         column=np.concatenate([column, none - 1]),
         domains={
-            key: (*(values[site] for site in kept.tolist()), *land.of_nodes(key))
+            key: (*(values[site] for site in kept.tolist()), *seen.of_nodes(key))
             for key, values in domains.items()
         },
-        counting={key: each.cut(kept, land.counting_nodes(key)) for key, each in counting.items()},
+        counting={key: each.cut(kept, seen.counting_nodes(key)) for key, each in counting.items()},
         unlimited=np.concatenate([_endless(instance)[columns.pool[column]], none > 0]),
     )
 
@@ -224,7 +224,7 @@ def _node_rules(instance: Instance, kinds: Sequence[Kind]) -> _NodeRules:
     )
 
 
-class _Land:
+class _SiteLabels:
     """What rules see of each site, and of each existing node."""
 
     def __init__(

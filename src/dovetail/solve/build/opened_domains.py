@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.assign.items import Item, Unit
+from dovetail.solve.assign.items import Unit
 from dovetail.solve.assign.topology_rules import Opened, crowded
 from dovetail.solve.build.plan_state import PlannedNode
 from dovetail.solve.instance.arrays import Amounts
@@ -42,17 +42,6 @@ class OpenedDomains:
             and max(group.matched.values(), default=0) > group.id.max_skew
             and any(self._all_outside((index, group), table.index) for table in instance.tables)
         ]
-
-    def foreseen(self, items: Sequence[Item]) -> Opened:
-        """Domains that items open and that break a spread, wherever in their pools they go."""
-        found: Opened = {}
-        for index, group in self._strained:
-            fresh: set[str] = set()
-            for item in items:
-                fresh |= self._certain((index, group), item)
-            if fresh:
-                found[group.id] = tuple(sorted(fresh))
-        return found
 
     def surprises(self, bought: Sequence[PlannedNode]) -> Opened:
         """Domains that nodes may open and that break a spread."""
@@ -166,20 +155,6 @@ class OpenedDomains:
         if not fresh or fresh == every:
             return None
         return narrowed(self._instance, made, Requirement.new(spread[1].id.key, "NotIn", sorted(fresh)))
-
-    def _certain(self, spread: tuple[int, Group], item: Item) -> frozenset[str]:
-        if not any(self._all_outside(spread, pool) for pool in item.pools):
-            return _NONE
-        wanted = item.wanted.add(*pinned(item.pins))
-        opened: frozenset[str] = _NONE
-        for pool in item.pools:
-            if not self._instance.columns(pool, wanted, item.vector).any():
-                continue
-            fresh, every = self._fresh(spread, pool, wanted, item.vector)
-            if not fresh or fresh != every:
-                return _NONE
-            opened |= fresh
-        return opened
 
     def _all_outside(self, spread: tuple[int, Group], pool: int) -> frozenset[str]:
         """The domains of a pool that the spread does not count on."""

@@ -86,13 +86,13 @@ def _in_whole_numbers(model: highspy.HighsLp, demand: Amounts, most: Floats, *, 
 
 def _sharper(model: highspy.HighsLp, pricing: PricingInstance, feasible: Mask) -> highspy.HighsLp:
     """The model with shares of nodes that whole pods take. `feasible` (S, K): what is sold comes first."""
-    shape_of, column_of = np.nonzero(feasible)
+    kind_of, column_of = np.nonzero(feasible)
     first = model.num_col_ - feasible.shape[1]
     columns: list[Amounts] = []
     values: list[Floats] = []
     for number in range(len(pricing.price)):
         mine = np.flatnonzero(column_of == number)
-        for share in shares(pricing.vectors[shape_of[mine]], pricing.capacity[number]):
+        for share in shares(pricing.vectors[kind_of[mine]], pricing.capacity[number]):
             some = np.flatnonzero(share)
             columns.append(np.append(mine[some], first + number))
             values.append(np.append(share[some], -1.0))
@@ -129,13 +129,13 @@ def _filled(
     every = np.zeros(len(column)), np.ones(len(column))
     needs, demand = pricing.vectors / scale, pricing.demand.astype(np.float64)
     model = compact_model(feasible, needs, capacity[column] / scale, every, demand)
-    shape_of, node_of = np.nonzero(feasible)
-    _in_whole_numbers(model, pricing.demand[shape_of], every[1], pods=True)
+    kind_of, node_of = np.nonzero(feasible)
+    _in_whole_numbers(model, pricing.demand[kind_of], every[1], pods=True)
     answer = minimum(model, work)
     if answer.values is None:
         return ()
     counts = np.zeros(feasible.T.shape, dtype=np.int64)
-    counts[node_of, shape_of] = np.rint(answer.values[: len(shape_of)])
+    counts[node_of, kind_of] = np.rint(answer.values[: len(kind_of)])
     sold = len(pricing.price)
     return tuple(
         Pattern(counts[node], where if where < sold else where - sold, 1, free=where >= sold)
@@ -160,12 +160,12 @@ def compact_model(
     """
     takes, most = limits or (np.zeros((len(has), 0)), np.zeros(0))
     pod_classes, columns, resources = len(needs), len(has), needs.shape[1]
-    shape_of, column_of = np.nonzero(feasible)
-    pods = len(shape_of)
+    kind_of, column_of = np.nonzero(feasible)
+    pods = len(kind_of)
     rows = pod_classes + columns * resources
     base = pod_classes + column_of[:, None] * resources + np.arange(resources)[None, :]
-    pod_index = np.concatenate([shape_of[:, None], base], axis=1)
-    pod_value = np.concatenate([np.ones((pods, 1)), needs[shape_of]], axis=1)
+    pod_index = np.concatenate([kind_of[:, None], base], axis=1)
+    pod_value = np.concatenate([np.ones((pods, 1)), needs[kind_of]], axis=1)
     node_index = pod_classes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
     limit_index = np.tile(rows + np.arange(len(most)), (columns, 1))
     node_index = np.concatenate([node_index, limit_index], axis=1)

@@ -147,7 +147,7 @@ def _enumerated(
     some: PricingInstance, dual_values: Floats, slack: int, limit: int, work: SolveBudget
 ) -> tuple[list[tuple[int, Amounts]], int]:
     """(column, its patterns that are not dearer than their worth by `slack`), and how much the others are."""
-    patterns = Loads(some, dual_values, work)
+    patterns = PatternSearch(some, dual_values, work)
     enough = work.after(LITTLE)
     result: list[tuple[int, Amounts]] = []
     least = slack
@@ -224,7 +224,7 @@ class Found:
     others: float
 
 
-class Loads:
+class PatternSearch:
     """All columns of a market, at dual values (I,) of which none is negative. Items of no worth are left
     out.
     """

@@ -75,11 +75,6 @@ class Group:
     # Where set: a domain takes `max_skew` pods more than these at most, whatever else the rule allows.
     running: Mapping[str, int] | None = None
 
-    @property
-    def leads(self) -> bool:
-        """True iff others want to be in the same zone or the like as the pods that it counts."""
-        return self.id.kind == AFFINITY and self.id.key != HOSTNAME
-
     def least(self) -> int:
         """The count that skew is measured from."""
         if self.id.key == HOSTNAME and not self.closed:

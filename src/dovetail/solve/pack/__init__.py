@@ -2,6 +2,6 @@
 
 aggregation    items alike as one class               node_candidate  a node checked against its own rules
 greedy         the best value first, first fit at the end
-local_search   shift, merge, empty                    destroy_repair  a few nodes packed anew, refinement
+local_search   shift, merge, empty, pack a few anew   refine          the whole packing by column generation
 choose         several opinions of dual values, then the best of it all
 """

@@ -15,9 +15,9 @@ from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.pack.aggregation import ItemClasses, item_classes
-from dovetail.solve.pack.destroy_repair import Refined, refine, regrouped
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.local_search import Improver, joined, settled
+from dovetail.solve.pack.refine import Refined, refine
 from dovetail.solve.tolerances import GOOD
 
 _MANY = 1_000  # lots; beyond it column generation does not come to an end
@@ -95,9 +95,8 @@ def _improved(
             near = best.price <= bound * GOOD and not best.left.any()  # column generation knows no limits
             if near or not work.left or (number and work.used > enough):
                 break
-            better, _ = improver.run(each, tastes[number % len(tastes)], bound)
+            better = improver.run(each, tastes[number % len(tastes)], bound)
             best = min(best, settled(packer, better, start), key=rank)
-        best = regrouped(packer, best, start, tastes[0], bound)
     best = joined(packer, best, start)
     return best, start.after(best.candidates)
 

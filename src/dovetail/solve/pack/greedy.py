@@ -24,7 +24,7 @@ from dovetail.solve.pack.aggregation import (
     NodeCountWeights,
     SubstitutableClasses,
 )
-from dovetail.solve.pack.node_candidate import NodeCandidate, make_candidate
+from dovetail.solve.pack.node_candidate import Counts, NodeCandidate, counts_of, make_candidate
 from dovetail.solve.tolerances import ALIKE, FEW, LARGE, MANY, PASSES, SEVERAL
 
 
@@ -179,9 +179,6 @@ class _Nodes:
                 held &= used[:, row][:, None] <= self._capacity[:, row]
             found[first : first + BLOCK] = held.argmax(axis=1)
         return self._usable[found]
-
-
-Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
 
 
 class Stock:
@@ -632,8 +629,7 @@ class Packer(Stock):
             (self.item_classes.kind, self.item_classes.conflict),
         )
         self.instance.work.spend(len(left) // FILLED)
-        chosen = np.flatnonzero(taken)
-        return tuple(zip(chosen.tolist(), taken[chosen].tolist(), strict=True))
+        return counts_of(taken)
 
     def _take_less(
         self, options: list[_Option], left: Amounts, limits: Limits, candidates: list[NodeCandidate]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
@@ -12,7 +13,7 @@ from dovetail.solve.budget import ENTRY
 from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
-from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
+from dovetail.solve.pack.node_candidate import Counts, NodeCandidate, counts_of, patterns_of
 from dovetail.solve.tolerances import FEW, GOOD, LARGE, MANY, TRIES
 
 
@@ -32,7 +33,7 @@ class _Steps:
         self._packer, self._packing, self._start = packer, packing, start
         self._candidates: list[NodeCandidate | None] = list(packing.candidates)
         size = len(packing.candidates)
-        self._counts = loads_of([made.counts for made in packing.candidates], len(packer.items))
+        self._counts = patterns_of([made.counts for made in packing.candidates], len(packer.items))
         # Per node what one step may take out of it, (N, I), and what the node costs without that, (N,).
         self._moves = [self._taken_out(row) for row in range(size)]
         self._gain: Floats = np.full((size, size), -np.inf)
@@ -76,9 +77,9 @@ class _Steps:
 
     def _made(self, pattern: Amounts, limits: Limits) -> NodeCandidate | None:
         column, price = self._packer.cheapest(pattern[None])
-        held = np.flatnonzero(pattern).tolist()
-        counts = tuple((item, int(pattern[item])) for item in held)
-        made = self._packer.made(limits, int(column[0]), counts) if np.isfinite(price[0]) else None
+        made = (
+            self._packer.made(limits, int(column[0]), counts_of(pattern)) if np.isfinite(price[0]) else None
+        )
         if made is not None:
             limits.take(made)
         return made
@@ -150,7 +151,8 @@ def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
         return packing
     candidates = _Groups(packer, packing.candidates, start).run()
     if start.any:
-        candidates = _allowed(packer, candidates, start)
+        patterns = [made.counts for made in candidates]
+        candidates = _bought(packer, zip(_columns(packer, candidates).tolist(), patterns, strict=True), start)
     return min(packing, replace(packing, candidates=candidates), key=rank) if candidates else packing
 
 
@@ -207,8 +209,7 @@ class _Groups:
 
     def _join(self, one: int, other: int) -> None:
         pattern = self._pattern[one] + self._pattern[other]
-        counts = tuple((item, int(pattern[item])) for item in np.flatnonzero(pattern).tolist())
-        made = self._packer.made(self._start, int(self._column[one, other]), counts)
+        made = self._packer.made(self._start, int(self._column[one, other]), counts_of(pattern))
         if made is None or made.price > self._price[one] + self._price[other]:
             self._saved[one, other] = self._saved[other, one] = -np.inf
             return
@@ -251,18 +252,22 @@ class _Groups:
         return clash
 
 
-def _allowed(packer: Packer, candidates: list[NodeCandidate], start: Limits) -> list[NodeCandidate]:
-    """The nodes bought one after the other within the limits; none if one of them is refused."""
-    limits = start.copy()
-    offsets = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)]).tolist()
-    bought = []
-    for made in candidates:
-        again = packer.made(limits, offsets[made.pool] + made.column, made.counts)
-        if again is None:
+def _columns(packer: Packer, candidates: list[NodeCandidate]) -> Amounts:
+    """The columns that nodes are bought from, (N,)."""
+    offsets = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)])
+    return offsets[[made.pool for made in candidates]] + [made.column for made in candidates]
+
+
+def _bought(packer: Packer, trials: Iterable[tuple[int, Counts]], start: Limits) -> list[NodeCandidate]:
+    """Nodes of these columns and patterns, one after the other within the limits; none if one is refused."""
+    limits, candidates = start.copy(), []
+    for trial in trials:
+        made = packer.made(limits, *trial)
+        if made is None:
             return []
-        limits.take(again)
-        bought.append(again)
-    return bought
+        limits.take(made)
+        candidates.append(made)
+    return candidates
 
 
 _GROUP = 6  # nodes in a group, at most
@@ -274,11 +279,9 @@ class Improver:
     def __init__(self, packer: Packer, start: Limits) -> None:
         self._packer = packer
         self._start = start  # before anything of the packing was bought
-        offsets = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)])
-        self._offset = [int(value) for value in offsets]
 
-    def run(self, packing: Packing, values: Floats, bound: float) -> tuple[Packing, Limits]:
-        """The improved packing and what it leaves of the limits. `bound`: a price that cannot be beaten."""
+    def run(self, packing: Packing, values: Floats, bound: float) -> Packing:
+        """The improved packing. `bound`: a price that cannot be beaten."""
         draw = stream(0, "solve", "improve")
         best = self._merged(self._emptied(packing), draw)
         price = self._packer.columns.price.astype(np.float64)
@@ -296,8 +299,7 @@ class Improver:
             if trial.left.any() or trial.price > sum(made.price for made in group):
                 continue
             best = self._emptied(replace(best, candidates=[*kept, *trial.candidates]))
-        best = self._merged(best, draw)
-        return best, self._start.after(best.candidates)
+        return self._merged(best, draw)
 
     def _merged(self, packing: Packing, draw: Random) -> Packing:
         """Groups of nodes that one node can replace for no more money are replaced: fewer nodes win ties."""
@@ -324,16 +326,13 @@ class Improver:
             if int(price[column]) > sum(candidates[index].price for index in chosen):
                 continue
             kept = [made for index, made in enumerate(candidates) if index not in chosen]
-            counts = tuple((index, int(demand[index])) for index in items.tolist())
-            made = make_candidate(
-                packer.instance, packer.columns, self._start.after(kept), packer.items, (column, counts)
-            )
+            made = packer.made(self._start.after(kept), column, counts_of(demand))
             if made is not None and made.price <= sum(candidates[index].price for index in chosen):
                 candidates = [*kept, made]
         return replace(packing, candidates=candidates)
 
     def _patterns(self, candidates: list[NodeCandidate]) -> Amounts:
-        return loads_of([made.counts for made in candidates], len(self._packer.items))
+        return patterns_of([made.counts for made in candidates], len(self._packer.items))
 
     def _emptied(self, packing: Packing) -> Packing:
         """Nodes whose pods all fit into the capacity of others are not bought; the dearest are tried
@@ -343,8 +342,7 @@ class Improver:
         if len(candidates) < 2:
             return packing
         packer = self._packer
-        columns = np.array([self._offset[made.pool] + made.column for made in candidates], dtype=np.int64)
-        counts = self._patterns(candidates)
+        columns, counts = _columns(packer, candidates), self._patterns(candidates)
         capacity = packer.capacity[columns] - counts @ packer.vectors
         alive = np.ones(len(candidates), dtype=np.bool_)
         order = sorted(range(len(candidates)), key=lambda index: -candidates[index].price)
@@ -360,8 +358,10 @@ class Improver:
             capacity -= moved @ packer.vectors
         if alive.all():
             return packing
-        rebuilt = self._rebuilt(columns[alive], counts[alive])
-        if rebuilt is None or sum(made.price for made in rebuilt) > packing.price:
+        rebuilt = _bought(
+            packer, zip(columns[alive].tolist(), map(counts_of, counts[alive]), strict=True), self._start
+        )
+        if not rebuilt or sum(made.price for made in rebuilt) > packing.price:
             return packing
         return replace(packing, candidates=rebuilt)
 
@@ -396,18 +396,3 @@ class Improver:
             if todo:
                 return None
         return moved
-
-    def _rebuilt(self, columns: Amounts, counts: Amounts) -> list[NodeCandidate] | None:
-        """The nodes anew, each checked; None when one breaks a rule."""
-        packer = self._packer
-        limits = self._start.copy()
-        candidates: list[NodeCandidate] = []
-        for column, row in zip(columns.tolist(), counts, strict=True):
-            chosen = np.flatnonzero(row).tolist()
-            trial = (column, tuple((index, int(row[index])) for index in chosen))
-            made = make_candidate(packer.instance, packer.columns, limits, packer.items, trial)
-            if made is None:
-                return None
-            limits.take(made)
-            candidates.append(made)
-        return candidates

@@ -23,6 +23,7 @@ from dovetail.solve.instance.offerings import Ground, OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 
+Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
 _NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
 
 
@@ -31,7 +32,7 @@ class NodeCandidate:
     """A node of one pool that will take so many bundles of each item."""
 
     pool: int
-    counts: tuple[tuple[int, int], ...]  # (item, bundles)
+    counts: Counts
     requirements: Requirements  # with the pool's, without instance types
     vector: Amounts  # requests of its pods
     types: tuple[int, ...]  # of the pool's table, cheapest first
@@ -50,7 +51,13 @@ class NodeCandidate:
         )
 
 
-def loads_of(counts: Sequence[tuple[tuple[int, int], ...]], items: int) -> Amounts:
+def counts_of(pattern: Amounts) -> Counts:
+    """A pattern (I,) by its items."""
+    items = np.flatnonzero(pattern)
+    return tuple(zip(items.tolist(), pattern[items].tolist(), strict=True))
+
+
+def patterns_of(counts: Sequence[Counts], items: int) -> Amounts:
     """A row per node, (N, I): how many bundles of each item it takes."""
     patterns = np.zeros((len(counts), items), dtype=np.int64)
     for row, pattern in enumerate(counts):
@@ -64,7 +71,7 @@ def make_candidate(
     columns: OfferingsTable,
     limits: Limits,
     items: list[Item],
-    trial: tuple[int, tuple[tuple[int, int], ...]],
+    trial: tuple[int, Counts],
 ) -> NodeCandidate | None:
     """The node that a trial (column, counts) stands for; None when some rule forbids it.
 

@@ -1,97 +1,20 @@
-"""A few nodes at a time are packed anew as well as can be, and the whole packing by column generation.
-
-What limits refuse of it is packed in the plain way.
-"""
+"""The whole packing anew by column generation; what limits refuse of it is packed in the plain way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from random import Random
 
 import numpy as np
 
-from dovetail.base.streams import stream
-from dovetail.solve.budget import LITTLE, SOME
+from dovetail.solve.budget import SOME
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
-from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
-from dovetail.solve.tolerances import FEW, GOOD, OPTIMAL, TRIES
-
-_SIZES = (2, 3, 3, 4, 4, 5)  # nodes in a group, as likely as they stand here
-_GROUP = 60_000  # units of work for a group
-_ANY = 0.02  # of a mean node's price: so wasteful every node counts at least
-
-
-def regrouped(packer: Packer, packing: Packing, start: Limits, dual_values: Floats, bound: float) -> Packing:
-    """The packing, or a cheaper one; `dual_values` (I,) tells which nodes waste money. `start` is not
-    changed.
-
-    `bound` is a price that cannot be beaten. Reserved nodes stay as they are.
-    """
-    work = packer.instance.work
-    suited = 1 < len(packing.candidates) <= MANY_NODES and len(packer.items) <= FEW and not packing.left.any()
-    if not suited or packing.price <= bound * GOOD or not work.left:
-        return packing
-    regrouping = _Regrouping(packer, start, dual_values)
-    draw, part = stream(0, "solve", "regroup"), work.part(LITTLE)
-    idle = 0
-    while part.left and packing.price > bound * GOOD and idle < TRIES * len(packing.candidates):
-        with work.sparing(1 - min(1.0, _GROUP / max(1, work.rest)), of_time=0.0):
-            better = regrouping.tried(packing, draw)
-        idle = 0 if better else idle + 1
-        packing = better or packing
-    return packing
-
-
-class _Regrouping:
-    """Groups of one packer's nodes."""
-
-    def __init__(self, packer: Packer, start: Limits, dual_values: Floats) -> None:
-        self._packer, self._start, self._dual_values = packer, start, dual_values
-
-    def tried(self, packing: Packing, draw: Random) -> Packing | None:
-        """The packing with one group packed anew, for less; None if that was not found."""
-        chosen = self._chosen(packing.candidates, draw)
-        kept = [made for index, made in enumerate(packing.candidates) if index not in chosen]
-        group = [packing.candidates[index] for index in sorted(chosen)]
-        anew = self._anew(group, self._start.after(kept)) if len(group) > 1 else None
-        return replace(packing, candidates=[*kept, *anew.candidates]) if anew else None
-
-    def _chosen(self, candidates: list[NodeCandidate], draw: Random) -> set[int]:
-        """Positions, those of wasteful nodes more likely."""
-        patterns = self._patterns(candidates)
-        price = np.array([made.price for made in candidates], dtype=np.float64)
-        weight = np.maximum(price - patterns @ self._dual_values, 0.0) + _ANY * price.mean()
-        weight[[bool(made.reservation) for made in candidates]] = 0.0
-        size = min(draw.choice(_SIZES), int(np.count_nonzero(weight)))
-        chosen: set[int] = set()
-        while len(chosen) < size:
-            chosen.update(draw.choices(range(len(candidates)), weight.tolist()))
-        return chosen
-
-    def _anew(self, group: list[NodeCandidate], limits: Limits) -> Packing | None:
-        """Nodes for all that the group holds, for less; None if none were found."""
-        packer, patterns = self._packer, self._patterns(group)
-        demand, price = patterns.sum(axis=0), sum(made.price for made in group)
-        every = packer.unreserved
-        pricing = replace(every.only(np.flatnonzero(every.price < price)), demand=demand)
-        generator = Generator(pricing, packer.instance.work)
-        generator.search(patterns)
-        if not packer.instance.work.left or generator.bound > price * OPTIMAL:
-            return None
-        bought = generator.whole(price)
-        if not bought:
-            return None
-        packing = Assembler(packer, pricing, limits, demand).run(bought, generator.dual_values)
-        return None if packing.left.any() or packing.price >= price else packing
-
-    def _patterns(self, candidates: list[NodeCandidate]) -> Amounts:
-        return loads_of([made.counts for made in candidates], len(self._packer.items))
-
+from dovetail.solve.pack.node_candidate import counts_of, patterns_of
+from dovetail.solve.tolerances import FEW, GOOD
 
 # Of so many nodes, whole ones cost about what parts of nodes do; of no more bundles, the search for a proof
 # goes through all patterns.
@@ -153,7 +76,7 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
 
 def _patterns(packing: Packing, packer: Packer) -> Amounts:
     """The different patterns of a packing's nodes, (M, I)."""
-    return loads_of(list(dict.fromkeys(made.counts for made in packing.candidates)), len(packer.items))
+    return patterns_of(list(dict.fromkeys(made.counts for made in packing.candidates)), len(packer.items))
 
 
 class Assembler:
@@ -191,14 +114,11 @@ class Assembler:
         packing = Packing([], rest)
         for planned in bought:
             column = int(self._pricing.column[planned.column])
-            held = np.flatnonzero(planned.counts).tolist()
-            pattern = tuple((item, int(planned.counts[item])) for item in held)
+            pattern = counts_of(planned.counts)
             # Without limits, one node is like the other.
             times = planned.number if limits.any else 1
             for _ in range(times):
-                made = make_candidate(
-                    packer.instance, packer.columns, limits, packer.items, (column, pattern)
-                )
+                made = packer.made(limits, column, pattern)
                 if made is None:
                     break
                 copies = planned.number // times

@@ -1,6 +1,4 @@
-"""Shapes taken together for the relaxation: the bound stays true, and close to what all pod classes alone
-give.
-"""
+"""Pod classes taken together for the relaxation: the bound stays true, and close to what all alone give."""
 
 from __future__ import annotations
 

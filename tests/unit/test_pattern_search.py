@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.colgen.pattern_mip import Loads
+from dovetail.solve.colgen.pattern_mip import PatternSearch
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 
 
@@ -49,7 +49,7 @@ def tried(pricing: PricingInstance, dual_values: np.ndarray, above: float) -> se
 @given(markets(), st.integers(0, 30))
 def test_every_load_that_matters_is_found(asked: tuple[PricingInstance, np.ndarray], above: int) -> None:
     pricing, dual_values = asked
-    found = Loads(pricing, dual_values, SolveBudget(Budget(work=10**6))).of(0, float(above), 10_000)
+    found = PatternSearch(pricing, dual_values, SolveBudget(Budget(work=10**6))).of(0, float(above), 10_000)
     assert found.others == above
     patterns = {tuple(pattern) for pattern in found.counts.tolist()}
     assert tried(pricing, dual_values, above) <= patterns
@@ -62,6 +62,8 @@ def test_where_there_are_too_many_nothing_is_claimed_of_the_others() -> None:
     everywhere, apart = np.ones((items, 1), dtype=np.bool_), np.zeros((items, items), dtype=np.bool_)
     capacity, demand = np.array([[90]]), np.full(items, 3)
     pricing = pricing_instance(everywhere, capacity, np.array([100]), vectors, apart, demand)
-    found = Loads(pricing, vectors[:, 0].astype(float), SolveBudget(Budget(work=10**6))).of(0, 0.0, 20)
+    found = PatternSearch(pricing, vectors[:, 0].astype(float), SolveBudget(Budget(work=10**6))).of(
+        0, 0.0, 20
+    )
     assert not len(found.counts)
     assert found.others >= 90

@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.bound.topology_colgen import Enumeration, Loads, Master, Pricing, joined
+from dovetail.solve.bound.topology_colgen import Enumeration, Master, Pricing, SitePatterns, joined
 from dovetail.solve.bound.topology_mip import program
 from dovetail.solve.bound.topology_model import Rows, topology_sites_of
 from dovetail.solve.budget import SolveBudget
@@ -93,10 +93,10 @@ def least(master: Master) -> float:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_loads_that_pay_cost_in_fractions_what_all_loads_do(name: str) -> None:
+def test_patterns_that_pay_cost_in_fractions_what_all_do(name: str) -> None:
     pods, pools, nodes = CASES[name]
     instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
-    every: Loads | None = Enumeration(rows, ANY_PRICE, SolveBudget(Budget()), MANY).run()
+    every: SitePatterns | None = Enumeration(rows, ANY_PRICE, SolveBudget(Budget()), MANY).run()
     assert every is not None
     listed = least(Master(instance, rows, every))
     master = Master(instance, rows, joined((), len(rows.pods)))
