@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
 from operated import Operated, play, pod, pool, replicas
 from stories import inflate
 
@@ -11,7 +12,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, Forbidden
-from dovetail.controllers.provisioning.nominate import NOMINATIONS
+from dovetail.controllers.provisioning.nominate import LONGEST_SHOW, NOMINATIONS
 from dovetail.model import labels
 from dovetail.testing.guests import node_class
 
@@ -155,3 +156,26 @@ def test_a_node_whose_registration_was_written_twice_opens(monkeypatch: Any) -> 
         assert not held(world)
 
     play(script)
+
+
+def test_nodes_open_once_the_watch_shows_the_nominations_and_do_not_wait_for_ever(monkeypatch: Any) -> None:
+    nominated: list[int] = []
+
+    async def script(world: Operated) -> None:
+        patch = world.client.patch
+
+        async def ahead(kind: Any, *names: str, **how: Any) -> Any:
+            written = await patch(kind, *names, **how)
+            if kind is Pod and how.get("json"):  # the watch is never as far as this answer
+                nominated.append(world.clock.now())
+                meta = replace(written.metadata, resource_version=str(10**9))
+                return replace(written, metadata=meta)
+            return written
+
+        monkeypatch.setattr(world.client, "patch", ahead)
+        world.create(node_class(), pool(), replicas("web", 2))
+        await until_bound(world)
+        assert not held(world)
+
+    (opened,) = play(script).records("nodes.opened")
+    assert opened["t"] - nominated[0] == LONGEST_SHOW

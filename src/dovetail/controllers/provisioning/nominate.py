@@ -3,7 +3,7 @@
 A nomination counts from when its Node exists, and any failed attempt to schedule the pod takes it away, which
 wakes those that it kept from the room: set again at once, all of them would be tried for ever. So nodes that
 are bought for pods register with a taint. Once no other one is left that goes by itself, their pods are
-nominated, and right after that the taint goes, of all nodes that are as far together: to each node that opens
+nominated, and once that shows the taint goes, of all nodes that are as far together: to each node that opens
 the scheduler tries all pods that wait. From then on a nomination that was taken away is set again ever more
 seldom while the place holds. A node that is bought in place of another is held until those of its
 pods that go elsewhere are there: the scheduler comes to new pods before they are nominated, and goes by its
@@ -59,6 +59,7 @@ WITHOUT_RIGHT = 5 * MINUTE  # before it is tried again, after the API server sai
 LONGEST_HOLD = 60 * SECOND
 # A node that is up waits for so long at most for pods that go elsewhere first: budgets may hold them back.
 LONGEST_WAIT = 5 * SECOND
+LONGEST_SHOW = SECOND // 2  # until the watch shows what was nominated, before its nodes open
 SETTLED = SECOND // 5  # since a pod got a place: the scheduler has come to it
 ALL_NODES = "all"  # the one key of the queue that opens nodes
 
@@ -304,7 +305,8 @@ class Nominator:
             for pod, place in self._places(ready.values())
             if place.name in ready and (wanted := nomination(pod, place.name))
         ]
-        await asyncio.gather(*(self._try(pod, wanted) for pod, wanted in writes))
+        written = await asyncio.gather(*(self._try(pod, wanted) for pod, wanted in writes))
+        await self._shown(pod for pod in written if pod is not None)
         await asyncio.gather(*(self._open(node) for node in ready.values()))
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=len(writes))
@@ -411,29 +413,51 @@ class Nominator:
             written = await self._context.client.patch(Node, node.metadata.name, json=operations)
             self._opened[node.metadata.uid] = int(written.metadata.resource_version)
 
-    async def _try(self, pod: Pod, wanted: Operations) -> None:
+    async def _shown(self, written: Iterable[Pod]) -> None:
+        """Wait until the watch shows these pods as they were written: by then the scheduler's may, too.
+
+        It has nodes from a watch of their own. On a busy machine it saw them open before it knew what was
+        nominated to them, and filled them with pods whose own nodes were still to open.
+        """
+        versions = {pod.key: int(pod.metadata.resource_version) for pod in written}
+        clock = self._context.clock
+        until = clock.monotonic() + LONGEST_SHOW
+        while clock.monotonic() < until and any(self._unseen(*item) for item in versions.items()):
+            await clock.sleep(LONGEST_SHOW // 100)
+
+    def _unseen(self, key: str, version: int) -> bool:
+        pod = self._state.get(Pod, key)
+        return pod is not None and int(pod.metadata.resource_version) < version
+
+    async def _try(self, pod: Pod, wanted: Operations) -> Pod | None:
         try:
-            await self._write(pod, wanted)
+            return await self._write(pod, wanted)
         except ApiError:
             self.queue.add(pod.key)
+            return None
 
-    async def _write(self, pod: Pod, wanted: Operations) -> None:
-        """Raises ApiError, but not where the pod is not as it was seen: once that shows it is looked at."""
+    async def _write(self, pod: Pod, wanted: Operations) -> Pod | None:
+        """The pod as it was written. None where it is not as it was seen: once that shows it is looked at.
+
+        Raises other ApiErrors.
+        """
         clock, metrics, name = self._context.clock, self._context.metrics, pod.metadata.name
         async with self._slots:
             if clock.monotonic() < self._not_before:
-                return
+                return None
+            space = pod.metadata.namespace
             try:
-                await self._context.client.patch(Pod, name, pod.metadata.namespace, json=wanted, status=True)
+                written = await self._context.client.patch(Pod, name, space, json=wanted, status=True)
             except (Conflict, Invalid, NotFound):
                 metrics.add(NOMINATIONS, outcome=REFUSED)
-                return
+                return None
             except Forbidden as error:
                 if clock.monotonic() >= self._not_before:
                     self._not_before = clock.monotonic() + WITHOUT_RIGHT
                     self._context.log.record("nominations.forbidden", message=str(error))
-                return
+                return None
         metrics.add(NOMINATIONS, outcome=CLEARED if wanted[-1]["op"] == "remove" else SET)
+        return written
 
 
 def _named(pod: Pod, node: str) -> bool:
