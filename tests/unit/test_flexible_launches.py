@@ -292,7 +292,10 @@ spec:
     assert cost["worst"] == pytest.approx(sum(claim["worstPrice"] for claim in claims))
     assert cost["worst"] == pytest.approx(0.3 * len(claims))  # on demand
     assert cost["likely"] == pytest.approx(sum(claim["likelyPrice"] for claim in claims))
-    assert cost["hourly"] < cost["likely"] < cost["worst"]  # the cheapest of the deeper half
+    assert (
+        0.88 * cost["hourly"] < cost["likely"] < cost["worst"]
+    )  # the cheapest of the deeper half, as it moves
+    assert cost["likely"] != cost["hourly"]
     assert 0 < cost["diversity"] < cost["hourly"]
     assert run(arguments) == 0
     shown = " ".join(capsys.readouterr().out.split())

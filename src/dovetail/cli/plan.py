@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from dovetail.base.clock import SECOND
 from dovetail.cli.question import Output, Question, show
 from dovetail.cli.run_environment import Bool
 
 _BOUND_A_SECOND = 15_000  # pods on nodes that a try of the scheduler's placing begins with, at best
+_PLAYED_A_SECOND = 400_000  # pods times nodes of a try, at best: what cannot end is not begun
 # Of the time that is left of 10 s, for each question about a cluster.
 _OF_PENDING, _OF_FORECAST, _OF_NEW_NODES = 0.3, 0.1, 0.4
 
@@ -110,7 +112,9 @@ def plan(
         diversity = diversity_cost(problem, plan)
         part = search.part(_OF_FORECAST)
         placed = None
-        if sum(len(node.pods) for node in problem.nodes) < part.seconds * _BOUND_A_SECOND:
+        bound, nodes = sum(len(node.pods) for node in problem.nodes), len(problem.nodes) + len(plan.claims)
+        seconds = min(part.seconds, max(SECOND, part.longest) / SECOND)
+        if bound < part.seconds * _BOUND_A_SECOND and len(problem.pods) * nodes < seconds * _PLAYED_A_SECOND:
             nominate = nominate_pods == "true"
             placed = forecast(problem, plan, nominate=nominate, over=part.explaining())
     more = copies(problem, plan, copied, search.answer)

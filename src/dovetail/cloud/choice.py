@@ -73,7 +73,11 @@ def choose(types: Iterable[InstanceType], request: Request) -> Choice:
     """Raises InsufficientCapacity when no type is left, and CreateFailed when the 60 cheapest are not varied
     enough for the claim's minValues.
     """
-    left = _compatible(types, request)
+    return chosen(_holding(offered(types, request.requirements), request), request)
+
+
+def chosen(left: list[InstanceType], request: Request) -> Choice:
+    """Of types that may be had for the request, with the offerings that may; raises what `choose` does."""
     left = _one_reservation_type(left)
     left = _one_capacity_block(left)
     left = _best_reservation_per_zone(left)
@@ -103,27 +107,28 @@ def too_few(choice: Choice, wanted: Requirements) -> bool:
     return spot and choice.capacity_type == labels.ON_DEMAND and len(choice.types) < FEW_TYPES
 
 
-def _compatible(types: Iterable[InstanceType], request: Request) -> list[InstanceType]:
-    """Types that meet the requirements and hold the requests, with the offerings that are available."""
-    wanted = request.requirements
+def offered(types: Iterable[InstanceType], wanted: Requirements) -> list[InstanceType]:
+    """Types that meet the requirements, with the offerings that are available."""
     names = wanted.get(labels.INSTANCE_TYPE)
     verdicts: dict[Requirements, bool] = {}
     kept = []
     for item in types:
-        if not names.has(item.name) or wanted.intersects(item.requirements):
-            continue
-        if not fits(request.requests, item.allocatable()):
+        if not names.has(item.name) or not wanted.overlaps(item.requirements):
             continue
         offerings = []
         for offering in item.offerings:
             terms = offering.requirements
             if terms not in verdicts:
-                verdicts[terms] = not wanted.intersects(terms)
+                verdicts[terms] = wanted.overlaps(terms)
             if offering.available and verdicts[terms]:
                 offerings.append(offering)
         if offerings:
             kept.append(replace(item, offerings=tuple(offerings)))
     return kept
+
+
+def _holding(types: list[InstanceType], request: Request) -> list[InstanceType]:
+    return [item for item in types if fits(request.requests, item.allocatable())]
 
 
 def _one_reservation_type(types: list[InstanceType]) -> list[InstanceType]:
@@ -229,7 +234,7 @@ def reservation_kind(offering: Offering) -> str:
 
 def _keeping(types: list[InstanceType], wanted: Callable[[Offering], bool]) -> list[InstanceType]:
     return [
-        replace(item, offerings=kept)
+        item if len(kept) == len(item.offerings) else replace(item, offerings=kept)
         for item in types
         if (kept := tuple(offering for offering in item.offerings if wanted(offering)))
     ]

@@ -6,6 +6,7 @@ A plan's likely price is the mean over some of these markets, so this stands apa
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 
 from dovetail.base.clock import HOUR
@@ -22,15 +23,35 @@ _DEPTHS = (2_000, 200_000)
 
 def spot_depth(seed: int, pool: Pool, vcpus: int, now: int) -> int:
     """How many instances of so many vCPUs a spot pool holds at the moment, all users' included."""
-    low, high = (math.log(value) for value in _DEPTHS)
-    middle = math.exp(low + (high - low) * _drawn(seed, _key(pool), "spot depth"))
-    swing = 1 + _DEPTH_SWING * _wave(seed, pool, "spot depth", now)
-    return max(0, int(middle * swing / vcpus))
+    middle = _drawn(seed, _key(pool), "spot depth")
+    return _depth(middle, _wave(seed, pool, "spot depth", now), vcpus)
 
 
 def spot_swing(seed: int, pool: Pool, now: int) -> float:
     """What a spot price is at the moment, as a share of its middle."""
     return 1 + _PRICE_SWING * _wave(seed, pool, "spot price", now)
+
+
+def spot_markets(pool: Pool, vcpus: int, count: int) -> Iterator[tuple[float, int]]:
+    """Price, as a share of its middle, and depth of a spot pool in so many markets of their own, at a moment.
+
+    All from one stream: to seed one takes longer than to draw. Every other market is the mirror of the one
+    before, so that the mean of a price is its middle.
+    """
+    draw = stream(0, _key(pool), "spot markets")
+    price = middle = wave = 0.0
+    for number in range(count):
+        if number % 2:
+            price, middle, wave = -price, 1 - middle, -wave
+        else:
+            price, middle, wave = draw.uniform(-1, 1), draw.random(), draw.uniform(-1, 1)
+        yield 1 + _PRICE_SWING * price, _depth(middle, wave, vcpus)
+
+
+def _depth(middle: float, wave: float, vcpus: int) -> int:
+    """`middle` from 0 to 1, `wave` from -1 to 1."""
+    low, high = (math.log(value) for value in _DEPTHS)
+    return max(0, int(math.exp(low + (high - low) * middle) * (1 + _DEPTH_SWING * wave) / vcpus))
 
 
 def _wave(seed: int, pool: Pool, purpose: str, now: int) -> float:

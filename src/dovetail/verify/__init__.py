@@ -22,7 +22,7 @@ from dovetail.verify.replay import replay_violations
 from dovetail.verify.unused import unused_violations
 from dovetail.verify.violation import Violation
 from dovetail.verify.whole import whole_violations
-from dovetail.verify.worlds import Catalogue
+from dovetail.verify.worlds import Catalogue, attached
 
 __all__ = ["Violation", "verify"]
 
@@ -87,7 +87,7 @@ class _Names:
     def _count(self, pod: Pod) -> bool:
         known = self._specs.get(id(pod.spec))
         if known is None:
-            known = bool(pod.spec.volumes) or _looks_at_names(self._catalogue.facts_of(pod))
+            known = attached(pod) or _looks_at_names(self._catalogue.facts_of(pod))
             self._specs[id(pod.spec)] = known
         return known
 

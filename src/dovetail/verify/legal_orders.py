@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from dovetail.model.affinity import NamespaceLabels
 from dovetail.model.filters import (
@@ -32,16 +33,34 @@ class Step:
 
     facts: PodFacts
     node: str
+    kind: int  # equal for pods that every rule between pods judges alike
 
     @property
-    def group(self) -> tuple[Hashable, ...]:
+    def group(self) -> tuple[str, int]:
         """Equal for steps that every rule between pods judges alike."""
-        labels = tuple(sorted(self.facts.labels.items()))
-        facts = self.facts
-        tolerations = facts.pod.spec.tolerations
-        return self.node, facts.namespace, labels, facts.spread, facts.affinity, facts.node_rule, tolerations
+        return self.node, self.kind
 
 
+class Kinds:
+    """Numbers the kinds of pods that rules between pods tell apart."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        # By the identity of the parts, which are held: pods of one template share them.
+        self._known: dict[tuple[Hashable, ...], tuple[PodFacts, int]] = {}
+
+    def step(self, facts: PodFacts, node: str) -> Step:
+        """The placement of a pod on a node."""
+        tolerations, labels = facts.pod.spec.tolerations, facts.pod.metadata.labels
+        parts = (labels, facts.spread, facts.affinity, facts.node_rule, tolerations)
+        key = (facts.namespace, *map(id, parts))
+        if key not in self._known:
+            alike = facts.namespace, tuple(sorted(labels.items())), *parts[1:]
+            self._known[key] = facts, self._numbers.setdefault(alike, len(self._numbers))
+        return Step(facts, node, self._known[key][1])
+
+
+Beside = tuple[set[str], set[str], set[str]]  # as `keys_beside` has it
 Stuck = list[tuple[Step, str]]  # steps that found no turn, with what stops them
 # A spread rule and one of its domains -> how much the pods that obey the rule there are to be spared.
 Weights = dict[tuple[SpreadRule, str], int]
@@ -87,13 +106,20 @@ class _Around:
         first = self.alone and not self.friends
         return inter_pod(self.facts, Neighbours(self.friends, self.foes, self.closed, first), node)
 
-    def joined(self, other: PodFacts, node: NodeView, namespaces: NamespaceLabels) -> None:
+    def concerned(self, other: PodFacts, namespaces: NamespaceLabels) -> Beside | None:
+        """The labels of domains that such a pod makes friends, foes or closed ones; None if it is of no
+        concern, whatever its node.
+        """
+        keys = keys_beside(self.facts, other, namespaces)
+        counted = any(item.rule.counts(other.namespace, other.labels) for item in self.spread)
+        return keys if counted or any(keys) else None
+
+    def joined(self, other: PodFacts, node: NodeView, keys: Beside) -> None:
         """Another pod is on the node from now on."""
         for item in self.spread:
             if counts_in_spread(item.rule, self.facts, node, other):
                 domain = node.labels[item.rule.key]
                 item.counts[domain] = item.counts.get(domain, 0) + 1
-        keys = keys_beside(self.facts, other, namespaces)
         for domains, made in zip((self.friends, self.foes, self.closed), keys, strict=True):
             domains.update((key, node.labels[key]) for key in made if key in node.labels)
 
@@ -103,23 +129,30 @@ class _Turns:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._kinds: dict[Hashable, _Around] = {}
+        self._kinds: dict[int, _Around] = {}
+        # Per kind: how many of the kinds above were asked whether it concerns them, and those that it does.
+        self._concerned: dict[int, tuple[int, list[tuple[_Around, Beside]]]] = {}
 
     def refuses(self, step: Step) -> Reasons:
         """Why it may not."""
-        facts = step.facts
-        key = step.group[1:]
-        around = self._kinds.get(key)
+        around = self._kinds.get(step.kind)
         if around is None:
-            around = self._kinds[key] = _Around.of(facts, self._view)
+            around = self._kinds[step.kind] = _Around.of(step.facts, self._view)
         return around.refuses(self._view.nodes[step.node])
 
     def take(self, step: Step) -> None:
         """It has had its turn."""
         self._view.add_pod(step.facts.pod, step.node)
         node = self._view.nodes[step.node]
-        for around in self._kinds.values():
-            around.joined(step.facts, node, self._view.namespaces)
+        asked, concerned = self._concerned.get(step.kind, (0, []))
+        if asked < len(self._kinds):
+            for around in islice(self._kinds.values(), asked, None):
+                keys = around.concerned(step.facts, self._view.namespaces)
+                if keys is not None:
+                    concerned.append((around, keys))
+            self._concerned[step.kind] = len(self._kinds), concerned
+        for around, keys in concerned:
+            around.joined(step.facts, node, keys)
 
 
 def eager(view: ClusterView, order: Iterable[Step]) -> Stuck:

@@ -9,7 +9,7 @@ from dovetail.model.filters import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.verify.existing import cluster_view
-from dovetail.verify.legal_orders import Step, Stuck, Weights, considerate, eager, in_turns
+from dovetail.verify.legal_orders import Kinds, Step, Stuck, Weights, considerate, eager, in_turns
 from dovetail.verify.violation import Violation
 from dovetail.verify.worlds import Catalogue
 
@@ -42,18 +42,19 @@ def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
 
 
 def _steps(catalogue: Catalogue, plan: Plan) -> Iterator[Step]:
+    kinds = Kinds()
     for claim in plan.claims:
-        yield from (Step(catalogue.facts(pod), claim.name) for pod in claim.pods)
+        yield from (kinds.step(catalogue.facts(pod), claim.name) for pod in claim.pods)
     for node, pods in sorted(plan.existing.items()):
-        yield from (Step(catalogue.facts(pod), node) for pod in pods)
+        yield from (kinds.step(catalogue.facts(pod), node) for pod in pods)
 
 
 def _undecided(catalogue: Catalogue, claim: PlannedClaim, keys: frozenset[str]) -> dict[str, frozenset[str]]:
     """Labels that the claim's node may have with more than one value, or with one or without."""
-    worlds = catalogue.worlds(claim)
+    offer = catalogue.offer(claim)
     found: dict[str, frozenset[str]] = {}
     for key in sorted(keys - {HOSTNAME}):
-        values = {world.possible.get(key, ()) for world in worlds}
+        values = offer.values(key)
         everything = frozenset(value for some in values for value in some)
         if len(everything) > 1 or (everything and () in values):
             found[key] = everything
@@ -100,7 +101,7 @@ def _anti_where_undecided(
     view = _nodes(catalogue, plan, undecided, frozenset())
     everything = [*steps]
     for node in catalogue.problem.nodes:
-        everything += [Step(facts, node.name) for facts in view.nodes[node.name].pods.values()]
+        everything += [Step(facts, node.name, -1) for facts in view.nodes[node.name].pods.values()]
     carriers = [step for step in everything if step.facts.affinity.anti_affinity]
     for carrier in carriers:
         for rule in carrier.facts.affinity.anti_affinity:

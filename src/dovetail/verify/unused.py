@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
-from dovetail.model.offering import Offering
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
@@ -101,8 +101,8 @@ def _domains(catalogue: Catalogue, plan: Plan) -> dict[str, dict[str, str]]:
     keys = keys.union(*(_keys(facts.node_rule) for facts in spreading)) - {HOSTNAME}
     found = {node.name: dict(node.labels) for node in catalogue.problem.nodes}
     for claim in plan.claims:
-        worlds = catalogue.worlds(claim)
-        values = {key: {world.possible.get(key, ()) for world in worlds} for key in sorted(keys)}
+        offer = catalogue.offer(claim)
+        values = {key: offer.values(key) for key in sorted(keys)}
         single = {key: next(iter(some)) for key, some in values.items() if len(some) == 1}
         found[claim.name] = {key: some[0] for key, some in single.items() if len(some) == 1}
         found[claim.name][HOSTNAME] = claim.name
@@ -155,23 +155,35 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, rest: _R
         if not pool.requirements.suits(wanted, well_known):
             continue
         asked = pool.requirements.add(*wanted)
-        offered = {
-            name: [item for item in some if rest.has(item)]
-            for name, some in catalogue.offerings(pool, asked).items()
-        }
         names = asked.get(INSTANCE_TYPE)
-        for kind in pool.instance_types:
-            if kind.name not in rest.types or not offered.get(kind.name) or not names.has(kind.name):
+        for kind, values in _opened(catalogue, key, pool, asked, rest):
+            if values <= found or kind.name not in rest.types or not names.has(kind.name):
                 continue
-            if not fits(facts.requests, catalogue.allocatable(kind)):
-                continue
-            if key == HOSTNAME:
-                return {"a new node"}
-            for offering in offered[kind.name]:
-                values = asked.get(key).intersection(kind.requirements.get(key))
-                values = values.intersection(offering.requirements.get(key))
-                found |= set() if values.complement else values.values
+            if fits(facts.requests, catalogue.allocatable(kind)):
+                found |= values
     return found
+
+
+def _opened(
+    catalogue: Catalogue, key: str, pool: Pool, asked: Requirements, rest: _Rest
+) -> Iterator[tuple[InstanceType, frozenset[str]]]:
+    """Types with the values of the key that a node of one could have, by what is still to be had."""
+    offered = catalogue.offerings(pool, asked)
+    same: dict[tuple[object, ...], frozenset[str]] = {}  # by what types and offerings say of the key
+    for kind in pool.instance_types:
+        some = [item for item in offered.get(kind.name, ()) if rest.has(item)]
+        if key == HOSTNAME:
+            values = frozenset({"a new node"}) if some else frozenset()
+        else:
+            mine = kind.requirements.by_key.get(key)
+            said = (mine, *dict.fromkeys(item.requirements.by_key.get(key) for item in some))
+            if said not in same:
+                ways = [asked.get(key).intersection(kind.requirements.get(key))]
+                ways = [way.intersection(item.requirements.get(key)) for item in some for way in ways]
+                same[said] = frozenset().union(*(way.values for way in ways if not way.complement))
+            values = same[said]
+        if values:
+            yield kind, values
 
 
 def _demands(catalogue: Catalogue, facts: PodFacts) -> Iterator[Requirements]:

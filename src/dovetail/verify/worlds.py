@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import product
+
+from msgspec.structs import replace
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import Meta
@@ -20,6 +22,8 @@ from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources, total
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 
+_ALIKE = 8  # pods of one owner that a further one is compared with
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -33,9 +37,11 @@ class World:
 class Offer:
     """Every node that the cloud may make of a claim, and what follows from them alone."""
 
-    def __init__(self, worlds: list[World]) -> None:
+    def __init__(self, worlds: list[World], allocatable: Callable[[InstanceType], Mapping[str, int]]) -> None:
         self.worlds = worlds
+        self._allocatable = allocatable
         self._distinct: dict[tuple[str, ...], list[dict[str, str]]] = {}
+        self._values: dict[str, frozenset[tuple[str, ...]]] = {}
         self._rooms: dict[Hashable, list[Room]] = {}
 
     @cached_property
@@ -71,6 +77,12 @@ class Offer:
             self._distinct[order] = _distinct(self.worlds, order)
         return self._distinct[order]
 
+    def values(self, key: str) -> frozenset[tuple[str, ...]]:
+        """What the nodes may have of a label: per world the values that are possible, () for none."""
+        if key not in self._values:
+            self._values[key] = frozenset({world.possible.get(key, ()) for world in self.worlds})
+        return self._values[key]
+
     def rooms(self, daemons: Sequence[Daemon], taints: Sequence[Taint], name: str) -> list[Room]:
         """Its types by the DaemonSets that put a pod on a node of this name with these taints.
 
@@ -95,7 +107,8 @@ class Offer:
                 for chosen in sets:
                     found.setdefault(chosen, []).append(some[0].instance_type)
             self._rooms[key] = [
-                Room(tuple(daemons[i] for i in chosen), tuple(kinds)) for chosen, kinds in found.items()
+                Room(tuple(daemons[i] for i in chosen), tuple(kinds), self._allocatable)
+                for chosen, kinds in found.items()
             ]
         return self._rooms[key]
 
@@ -127,6 +140,7 @@ class Room:
 
     daemons: tuple[Daemon, ...]
     kinds: tuple[InstanceType, ...]
+    allocatable: Callable[[InstanceType], Mapping[str, int]]
     _least: dict[str, int] = field(default_factory=dict)
 
     @cached_property
@@ -134,15 +148,40 @@ class Room:
         """What the daemons ask for together."""
         return total(item.facts.requests for item in self.daemons)
 
-    @cached_property
-    def _allocatable(self) -> tuple[Resources, ...]:
-        return tuple(kind.allocatable() for kind in self.kinds)
-
     def least(self, name: str) -> int:
         """The least of a resource that one of the types leaves to pods and daemons."""
         if name not in self._least:
-            self._least[name] = min(room.get(name, 0) for room in self._allocatable)
+            self._least[name] = min(self.allocatable(kind).get(name, 0) for kind in self.kinds)
         return self._least[name]
+
+
+def attached(pod: Pod) -> bool:
+    """True iff some volume of the pod has a say in where it runs. Most pods have but credentials."""
+    return any(one.persistent_volume_claim or one.ephemeral or one.csi for one in pod.spec.volumes)
+
+
+def _sharing(pods: Iterable[Pod]) -> Iterator[Pod]:
+    """The pods, of which those that are alike share their spec and their labels, as replicas do.
+
+    Each is compared with others of its owner. The volume with its credentials, which has a name of its own in
+    each pod that comes from a server, is left out.
+    """
+    seen: dict[Hashable, list[Pod]] = {}
+    for pod in pods:
+        meta, spec = pod.metadata, pod.spec
+        owner = meta.controller()
+        if spec.volumes and not attached(pod):
+            spec = replace(spec, volumes=())
+        some = seen.setdefault((meta.namespace, owner.name if owner else "", len(meta.labels)), [])
+        like = next(
+            (one for one in some[:_ALIKE] if one.spec == spec and one.metadata.labels == meta.labels), None
+        )
+        if like is None:
+            pod = pod if spec is pod.spec else replace(pod, spec=spec)
+            some.append(pod)
+        elif like.spec is not pod.spec or like.metadata.labels is not meta.labels:
+            pod = replace(pod, spec=like.spec, metadata=replace(meta, labels=like.metadata.labels))
+        yield pod
 
 
 class Catalogue:
@@ -151,12 +190,13 @@ class Catalogue:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.pools = {pool.name: pool for pool in problem.pools}
-        self.pods = {pod.key: pod for pod in problem.pods}
+        self.pods = {pod.key: pod for pod in _sharing(problem.pods)}
         self._facts: dict[str, PodFacts] = {}
         # By the identity of spec and labels, which the problem holds: pods of one workload share them.
         self._alike: dict[tuple[int, int, str], PodFacts] = {}
         self._allocatable: dict[str, dict[str, int]] = {}
         self._offers: dict[Hashable, Offer] = {}
+        self._of_claim: dict[int, tuple[PlannedClaim, Offer]] = {}  # by identity
         self._of_type: dict[tuple[str, Requirements, tuple[tuple[str, str], ...]], _Worlds] = {}
         self._open: dict[tuple[str, Requirements], Mapping[str, list[Offering]]] = {}
 
@@ -199,7 +239,7 @@ class Catalogue:
         return known
 
     def _resolved(self, pod: Pod) -> PodFacts:
-        if pod.spec.volumes:
+        if attached(pod):
             return PodFacts.of(pod, self.problem.volumes)
         key = (id(pod.spec), id(pod.metadata.labels), pod.metadata.namespace)
         like = self._alike.get(key)
@@ -223,15 +263,18 @@ class Catalogue:
 
     def offer(self, claim: PlannedClaim) -> Offer:
         """What the cloud may make of the claim. Claims that ask for the same share it."""
+        known = self._of_claim.get(id(claim))
+        if known is None:
+            known = self._of_claim[id(claim)] = claim, self._offer(claim)
+        return known[1]
+
+    def _offer(self, claim: PlannedClaim) -> Offer:
         key = (claim.pool, claim.requirements, tuple(sorted(claim.labels.items())), claim.instance_types)
         if key not in self._offers:
             pool = self.pools[claim.pool]
+            worlds = self._worlds(pool, claim.requirements, claim.labels)
             self._offers[key] = Offer(
-                [
-                    world
-                    for name in claim.instance_types
-                    for world in self.worlds_of_type(pool, claim.requirements, claim.labels, name)
-                ]
+                [world for name in claim.instance_types for world in worlds(name)], self.allocatable
             )
         return self._offers[key]
 
@@ -243,13 +286,20 @@ class Catalogue:
         self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str], name: str
     ) -> list[World]:
         """The offerings of one type that meet the requirements. Claims that ask for the same share them."""
+        return self._worlds(pool, requirements, stamped)(name)
+
+    def _worlds(
+        self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str]
+    ) -> Callable[[str], list[World]]:
         asked, commons = _without_type(requirements), self.problem.commons
         key = (pool.name, asked, tuple(sorted(stamped.items())))
         if key not in self._of_type:  # all of them are kept for as long as this plan is looked at
             certain = tuple(sorted({**pool.labels, labels.NODEPOOL: pool.name}.items()))
             self._of_type[key] = _sold(pool.instance_types).worlds(certain, *key[1:])
-        found = self._of_type[key].of(name)
-        return [world for world in found if affordable(world.offering, commons)] if commons else found
+        every = self._of_type[key].of
+        if not commons:
+            return every
+        return lambda name: [world for world in every(name) if affordable(world.offering, commons)]
 
     def types(self, pool: Pool) -> Mapping[str, InstanceType]:
         """The pool's types by name."""
