@@ -88,8 +88,9 @@ def plan(
     from dovetail.cli.savings_plan import as_document, savings_plan_of, told
     from dovetail.cli.searching import traced
     from dovetail.explain.architectures import other_architectures
-    from dovetail.explain.pod import nearest_misses
+    from dovetail.explain.pod import nearest_misses, never
     from dovetail.explain.spot_diversity import diversity_cost
+    from dovetail.explain.spread_domains import as_seen
     from dovetail.simulate.scheduler.forecast import forecast
     from dovetail.views.page.document import check_target
 
@@ -107,9 +108,11 @@ def plan(
     plan = answer.plan
     nearest = nearest_misses(problem, plan, search.explaining())
     if copied:  # what is said of a plan as a whole would be of its smaller part
-        diversity, placed = 0, None
+        diversity, placed, seen = 0, None, as_seen(problem, plan, lambda: True)
     else:
         diversity = diversity_cost(problem, plan)
+        over = never if search.work is not None else search.part(_OF_FORECAST).explaining()
+        seen = as_seen(problem, plan, over)
         part = search.part(_OF_FORECAST)
         placed = None
         bound, nodes = sum(len(node.pods) for node in problem.nodes), len(problem.nodes) + len(plan.claims)
@@ -121,14 +124,14 @@ def plan(
     answer = in_all(answer, more)
     plan = as_launched(problem, answer.plan)
     more = tuple(replace(one, plan=as_launched(problem, one.plan)) for one in more)
-    said = list(sentences(plan, diversity, placed, more))
+    said = list(sentences(plan, diversity, seen, placed, more))
     tables: list[RenderableType] = [*plan_output.tables(plan, nearest, more), *map(Text, said)]
     document: dict[str, Any] = {}
     bill_texts: list[str] = []
     if output != "table" or report is not None:  # a document has a line for each node and pod
         document = {
             **facts(problem, answer, region, more),
-            **plan_output.document(plan, answer.elapsed, nearest, diversity, placed, more),
+            **plan_output.document(plan, answer.elapsed, nearest, diversity, seen, placed, more),
         }
     bought = plan.claims
     listed = 0  # what the nodes on demand that are there come to

@@ -21,6 +21,7 @@ from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.cloud.choice import MOST_TYPES
 from dovetail.explain.short_memory import short_of_memory
+from dovetail.explain.spread_domains import AsSeen
 from dovetail.model import labels
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
@@ -42,6 +43,7 @@ def document(
     elapsed: float,
     nearest: Nearest,
     diversity: int,
+    seen: AsSeen,
     placed: Forecast | None,
     more: Sequence[Copies] = (),
 ) -> dict[str, Any]:
@@ -70,13 +72,20 @@ def document(
             "worst": _dollars(_worst(plan, more)),
             "diversity": _dollars(diversity),
             "lowerBound": _dollars(plan.cost.lower_bound),
+            "lowerBoundAsSeen": _as_seen(plan, seen),
             "gap": round(plan.cost.gap, 6),
         },
         "copies": [_copies(one) for one in more],
         "realised": _realised(placed),
-        "proof": _proof(plan.proof),
+        "proof": {**_proof(plan.proof), "spreadDomains": "purchasable" if seen.counted else "any"},
         "elapsedSeconds": round(elapsed, 3),
     }
+
+
+def _as_seen(plan: Plan, seen: AsSeen) -> float | None:
+    """What is proven if spreads counted only domains with nodes; None if that was not worked out."""
+    bound = seen.bound if seen.counted else plan.cost.lower_bound
+    return None if bound is None else _dollars(bound)
 
 
 def _realised(placed: Forecast | None) -> dict[str, Any] | None:
@@ -252,11 +261,18 @@ def tables(plan: Plan, nearest: Nearest, more: Sequence[Copies] = ()) -> Iterato
         yield _left_over(plan.unschedulable, nearest)
 
 
-def sentences(plan: Plan, diversity: int, placed: Forecast | None, more: Sequence[Copies]) -> Iterator[str]:
+def sentences(
+    plan: Plan, diversity: int, seen: AsSeen, placed: Forecast | None, more: Sequence[Copies]
+) -> Iterator[str]:
     """What the plan comes to; `diversity` in nano-dollars per hour."""
     sentence = _sentence(plan, diversity, more)
     if sentence:
         yield sentence
+    if seen.bound is not None and _dollars(plan.cost.lower_bound - seen.bound) >= 0.00005 and not more:
+        yield (
+            "That counts every domain of a spread where a node could be bought. If only domains with nodes "
+            f"counted, as kube-scheduler sees them, no plan costs less than ${_dollars(seen.bound):.4f}/h."
+        )
     yield from map(_of_copies, more)
     if plan.claims and placed is not None:
         yield _outlook(plan, placed)
