@@ -131,12 +131,13 @@ class Deadline:
 
     def closing(self, times: float) -> Callable[[float], bool]:
         """Asked on the way with the share of the pods that have a node: whether there is only time to write a
-        plan for these down, and for what takes so many times as long as the way until then."""
+        plan for these down, and for what takes so many times as long as the way until then. Some get one
+        in any case."""
         begun, last = self._now(), self._begun + self._whole - _CLOSING * self._first
 
         def over(share: float) -> bool:
             now = self._now()
-            return now + times * (now - begun) + share * _WRITING * self._first >= last
+            return share >= SOME and now + times * (now - begun) + share * _WRITING * self._first >= last
 
         return over
 
