@@ -425,7 +425,7 @@ class Packer(Stock):
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
         while left.any():
-            if work.time_over and (anew is None or late(1.0)):
+            if work.time_over and (anew is None or late(1.5)):  # a half for the proof
                 hurried = True
                 break
             node_count_weights = self._node_count_weights(values, left)
