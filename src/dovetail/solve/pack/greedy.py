@@ -425,7 +425,7 @@ class Packer(Stock):
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
         while left.any():
-            if work.time_over and (anew is None or late(1.5)):  # a half for the proof
+            if work.time_over and (anew is None or late(1.5)):  # a third for the proof
                 hurried = True
                 break
             node_count_weights = self._node_count_weights(values, left)
@@ -446,10 +446,10 @@ class Packer(Stock):
                 break
             if active is self.kept and options:
                 active, rate = self._best_columns(options), options[0].rate
-        if hurried and (candidates or anew is None):
+        if hurried and anew is None:
             # The best patterns are bought first, so what they leave over may be dear by itself.
             candidates.extend(first_fit(self, charge, left, limits))
-            anew = anew or self._anew(charge, start)
+            anew = self._anew(charge, start)
         begun = Packing(candidates, left)
         return min(begun, anew, key=rank) if anew else begun
 
