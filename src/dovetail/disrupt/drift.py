@@ -8,6 +8,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR
+from dovetail.base.memo import by_identity
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED
 from dovetail.model import labels
@@ -27,11 +28,16 @@ def pool_drift(claim: NodeClaim, pool: NodePool, types: Sequence[InstanceType], 
     if _template_changed(claim, pool):
         return NODE_POOL
     wanted = Requirements.read(pool.spec.template.spec.requirements)
-    if Requirements.from_labels(claim.metadata.labels).compatible(wanted):
+    if _stamped(claim).compatible(wanted):
         return REQUIREMENTS
     if now - parse_rfc3339(claim.metadata.creation_timestamp) >= _GROWN_UP and not _offered(claim, types):
         return TYPE_NOT_FOUND
     return ""
+
+
+@by_identity(32_768)
+def _stamped(claim: NodeClaim) -> Requirements:
+    return Requirements.from_labels(claim.metadata.labels)
 
 
 def _template_changed(claim: NodeClaim, pool: NodePool) -> bool:
@@ -49,9 +55,9 @@ def _offered(claim: NodeClaim, types: Sequence[InstanceType]) -> bool:
     stamped = claim.metadata.labels
     name = stamped.get(labels.INSTANCE_TYPE, "")
     zone, capacity = stamped.get(labels.ZONE, ""), stamped.get(labels.CAPACITY_TYPE, "")
-    return any(
-        item.name == name and any((one.zone, one.capacity_type) == (zone, capacity) for one in item.offerings)
-        for item in types
+    item = next((item for item in types if item.name == name), None)
+    return item is not None and any(
+        (one.zone, one.capacity_type) == (zone, capacity) for one in item.offerings
     )
 
 

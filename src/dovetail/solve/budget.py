@@ -238,8 +238,8 @@ class SolveBudget:
                 continue
             if end < WORK_PER_SECOND <= self._whole:
                 continue
-            # Of the first, as much is worth doing as the first plan took: less ends within its first phase.
-            if self._whole - begun < min(LITTLE * (end - begun), self._free if first else end):
+            # Column generation takes ten times as long as the first plan or longer: with less it is given up.
+            if self._whole - begun < min(LITTLE * (end - begun), 10 * self._free if first else end):
                 break
             self._budget, first = end + self._free, False
             yield
