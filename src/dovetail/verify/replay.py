@@ -82,11 +82,14 @@ def _spread_where_undecided(
 ) -> Iterator[Violation]:
     """A label may stay open only if no spread rule counts the claim's pods by it."""
     rules = {rule for step in steps for rule in step.facts.spread}
+    counted = {
+        step.kind: {rule.key for rule in rules if rule.counts(step.facts.namespace, step.facts.labels)}
+        for step in {step.kind: step for step in steps}.values()
+    }
+    kinds = {step.facts.pod.key: step.kind for step in steps}
     for claim in plan.claims:
-        for pod in claim.pods:
-            facts = catalogue.facts(pod)
-            keys = {rule.key for rule in facts.spread}
-            keys |= {rule.key for rule in rules if rule.counts(facts.namespace, facts.labels)}
+        for pod in claim.pods if undecided[claim.name] else ():
+            keys = {rule.key for rule in catalogue.facts(pod).spread} | counted[kinds[pod]]
             for key in sorted(keys & undecided[claim.name].keys()):
                 message = f"{claim.name} may get any of several values of {key}, by which the pod is counted"
                 yield Violation("undecided", pod, message)

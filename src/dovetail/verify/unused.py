@@ -36,7 +36,9 @@ class _Rest:
 
     def has(self, offering: Offering) -> bool:
         """True iff one more node may be bought of it, as far as the commons go."""
-        return all(amount <= self.commons.get(name, amount) for name, amount in offering.draws)
+        return not self.commons or all(
+            amount <= self.commons.get(name, amount) for name, amount in offering.draws
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,13 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, rest: _R
             continue
         asked = pool.requirements.add(*wanted)
         names = asked.get(INSTANCE_TYPE)
-        for kind, values in _opened(catalogue, key, pool, asked, rest):
+        # What is left of commons is the same for all of a plan, whatever pods ask about it.
+        openings = catalogue.openings.get((pool.name, asked, key))
+        if openings is None:
+            openings = catalogue.openings[pool.name, asked, key] = list(
+                _opened(catalogue, key, pool, asked, rest)
+            )
+        for kind, values in openings:
             if values <= found or kind.name not in rest.types or not names.has(kind.name):
                 continue
             if fits(facts.requests, catalogue.allocatable(kind)):

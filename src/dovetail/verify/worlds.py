@@ -198,6 +198,8 @@ class Catalogue:
         self._offers: dict[Hashable, Offer] = {}
         self._of_claim: dict[int, tuple[PlannedClaim, Offer]] = {}  # by identity
         self._of_type: dict[tuple[str, Requirements, tuple[tuple[str, str], ...]], _Worlds] = {}
+        # Per pool, requirements and label: types with the values that a node of one could have.
+        self.openings: dict[tuple[str, Requirements, str], list[tuple[InstanceType, frozenset[str]]]] = {}
         self._open: dict[tuple[str, Requirements], Mapping[str, list[Offering]]] = {}
 
     @cached_property
@@ -323,11 +325,11 @@ class _Sold:
 
     def _offerings(self, asked: Requirements) -> dict[str, list[Offering]]:
         """Type -> what of it is available and meets the requirements."""
+        ways = {one.requirements for kind in self.by_name.values() for one in kind.offerings}  # a few
+        suits = {terms: asked.overlaps(terms) for terms in ways}
         return {
             kind.name: [
-                offering
-                for offering in kind.offerings
-                if offering.available and asked.overlaps(offering.requirements)
+                offering for offering in kind.offerings if offering.available and suits[offering.requirements]
             ]
             for kind in self.by_name.values()
             if asked.overlaps(kind.requirements)
@@ -345,6 +347,8 @@ class _Worlds:
         stamped: tuple[tuple[str, str], ...],
     ) -> None:
         self._sold, self._asked = sold, asked
+        # What the requirements of an offering allow: most types are offered in the same ways.
+        self._terms: dict[Requirements, dict[str, tuple[str, ...]]] = {}
         self._certain, self._stamped = dict(certain), dict(stamped)
         self._known: dict[str, list[World]] = {}
 
@@ -352,10 +356,33 @@ class _Worlds:
         if name not in self._known:
             kind = self._sold.by_name.get(name)
             offered = self._sold.offerings(self._asked).get(name, ())
-            self._known[name] = (
-                [] if kind is None else _worlds(self._certain, self._asked, self._stamped, kind, offered)
-            )
+            self._known[name] = [] if kind is None else self._made(kind, offered)
         return self._known[name]
+
+    def _made(self, kind: InstanceType, offerings: Sequence[Offering]) -> list[World]:
+        """Each offering with the values that each label may have, but for the host name, not known yet."""
+        certain = {
+            **self._certain,
+            labels.REGISTERED: "true",
+            labels.INITIALIZED: "true",
+            labels.INSTANCE_TYPE: kind.name,
+        }
+        asked, stamped = self._asked, self._stamped
+        # A label that only the claim asks for is stamped with one value.
+        base = {item.key: _some(stamped.get(item.key) or item.any_value()) for item in asked}
+        base.update({key: (value,) for key, value in stamped.items()})
+        base.update(_allowed(asked, kind.requirements))
+        found = []
+        for offering in offerings:
+            terms = offering.requirements
+            if terms not in self._terms:
+                self._terms[terms] = _allowed(asked, terms)
+            possible = {**base, **self._terms[terms]}
+            possible.update({key: (value,) for key, value in certain.items()})
+            # Kubelets still set the older names of these labels beside the current ones.
+            possible.update({old: possible[key] for old, key in labels.ALIASES.items() if key in possible})
+            found.append(World(kind, offering, {key: values for key, values in possible.items() if values}))
+        return found
 
 
 _sold = by_identity(2)(_Sold)
@@ -364,34 +391,6 @@ _sold = by_identity(2)(_Sold)
 @lru_cache(maxsize=1_024)  # 2 KiB each, as model/requirement.py has them
 def _without_type(requirements: Requirements) -> Requirements:
     return Requirements.of(item for item in requirements if item.key != labels.INSTANCE_TYPE)
-
-
-def _worlds(
-    known: Mapping[str, str],
-    asked: Requirements,
-    stamped: Mapping[str, str],
-    kind: InstanceType,
-    offerings: Sequence[Offering],
-) -> list[World]:
-    """Each offering with the values that each label may have, but for the host name, which is not known."""
-    certain = {
-        **known,
-        labels.REGISTERED: "true",
-        labels.INITIALIZED: "true",
-        labels.INSTANCE_TYPE: kind.name,
-    }
-    # A label that only the claim asks for is stamped with one value.
-    base = {item.key: _some(stamped.get(item.key) or item.any_value()) for item in asked}
-    base.update({key: (value,) for key, value in stamped.items()})
-    base.update(_allowed(asked, kind.requirements))
-    found = []
-    for offering in offerings:
-        possible = {**base, **_allowed(asked, offering.requirements)}
-        possible.update({key: (value,) for key, value in certain.items()})
-        # Kubelets still set the older names of these labels beside the current ones.
-        possible.update({old: possible[key] for old, key in labels.ALIASES.items() if key in possible})
-        found.append(World(kind, offering, {key: values for key, values in possible.items() if values}))
-    return found
 
 
 def _allowed(asked: Requirements, sold: Requirements) -> dict[str, tuple[str, ...]]:
