@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -34,7 +34,7 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
     Takes time by lots times nodes, whatever the number of pods. Ends where there is time for no more.
     """
     candidates: list[NodeCandidate] = []
-    late = stock.instance.work.closing()
+    late = stock.closing()
     for _ in range(PASSES):
         usable = stock.sold[limits.allowed()[stock.sold]]
         if not left.any() or not len(usable) or late(stock.placed(left)):
@@ -87,7 +87,7 @@ class _Nodes:
         self._placed = 0
         share = np.max(stock.vectors / np.maximum(self._to_come, 1), axis=1, initial=0.0)
         wanted = (left > 0) & self._feasible.any(axis=1)
-        late, total = stock.instance.work.closing(_BUYING), int(left.sum())
+        late, total = stock.closing(_BUYING), int(left.sum())
         for lot in np.lexsort((np.arange(len(share)), -share)).tolist():
             if wanted[lot] and not late(self._placed / total):
                 self._place(lot, int(left[lot]))
@@ -244,6 +244,10 @@ class Stock:
         guests, own = self.guests & ~self.columns.reserved, self.feasible & ~self.columns.reserved
         what = self.capacity, self.columns.price, self.vectors, self.conflict, self.demand
         return pricing_instance(guests, *what, own=own)
+
+    def closing(self, times: float = 0.0) -> Callable[[float], bool]:
+        """See SolveBudget. For few lots there is always time: nodes for them take next to none."""
+        return self.instance.work.closing(times) if len(self.items) > FEW else lambda _: False
 
     def placed(self, left: Amounts) -> float:
         """The share of all bundles that are not left (I,)."""
