@@ -270,7 +270,9 @@ class Search:
         proof: Proof,
     ) -> Answer:
         """What is decided by now, with that proof; not all was tried to prove something."""
-        reasons = Reasons(self.instance, self.limits, frozenset(self.not_attempted))
+        # What fits on nothing needs no time to be known.
+        untried = frozenset(pair for pair in self.not_attempted if self._context.placeable[pair[0]])
+        reasons = Reasons(self.instance, self.limits, untried)
         plan = written(self.instance, (claims, self.existing, self.bought), reasons.of(left), proof)
         pods = sum(len(place.pods) for place in case.placed)
         target_nodes = tuple(target_nodes_of(self.existing, self.bought)) if pods <= FEW else ()
