@@ -63,10 +63,9 @@ def relax(
         return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources), np.zeros(len(ends)))
     kinds = kinds_of(feasible, capacity, vectors, demand)
     # A column is no better than one that takes of other limits, whatever the rates.
-    group = np.packbits(takes > 0, axis=1) @ (1 << np.arange(0, 8 * -(-len(ends) // 8), 8))
     useful = [
         mine[_thin(kinds.feasible[:, mine], capacity[mine], price[mine], kinds.vectors)]
-        for mine in (np.flatnonzero(group == number) for number in range(group.max(initial=-1) + 1))
+        for mine in _groups(takes > 0)
     ]
     some = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *useful]))
     kept = np.concatenate([some, np.arange(sold, len(price))])
@@ -120,10 +119,17 @@ def most_held(duals: Duals, feasible: Mask, capacity: Amounts) -> Floats:
     return result
 
 
+def _groups(rows: Mask) -> list[npt.NDArray[np.int64]]:
+    """The indices of the rows that are alike, per kind of row."""
+    groups: dict[bytes, list[int]] = {}
+    for index, held in enumerate(np.packbits(rows, axis=1)):
+        groups.setdefault(held.tobytes(), []).append(index)
+    return [np.array(group, dtype=np.int64) for group in groups.values()]
+
+
 def _different(rows: Mask) -> list[int]:
     """One of each kind of rows."""
-    bits = np.packbits(rows, axis=1)
-    return list({held.tobytes(): index for index, held in enumerate(bits)}.values())
+    return [int(group[-1]) for group in _groups(rows)]
 
 
 def _thin(feasible: Mask, capacity: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:
