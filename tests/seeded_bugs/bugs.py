@@ -126,7 +126,7 @@ BUGS = (
     Bug(
         "full-node-is-empty",
         "dovetail.disrupt.candidates",
-        "return not any(reschedulable(pod) and eviction_cost(pod) > 0 for pod in self.pods)",
+        "return not any(eviction_cost(pod) > 0 for pod in self.moving)",
         "return True",
     ),
     Bug(
