@@ -31,6 +31,7 @@ TARGETS = (
     "dovetail.model.offering",
     "dovetail.simulate.violations.",
     "dovetail.cloud.choice",
+    "dovetail.cloud.aws.instance.fleet_errors",
     "dovetail.cloud.aws.instance.request",
     "dovetail.cloud.aws.instancetype.discovered",
     "dovetail.cloud.aws.amifamily.userdata.",

@@ -21,7 +21,7 @@ from dovetail.cloud.aws.quota.quotas import family
 from dovetail.cloud.eventbridge import parse
 from dovetail.cloud.inmemory import Limit, Uniform
 from dovetail.cloud.interruption import InterruptionKind
-from dovetail.cloud.spot import STEP
+from dovetail.cloud.spot_market import STEP
 from dovetail.model import labels
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 

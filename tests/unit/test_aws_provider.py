@@ -22,7 +22,7 @@ from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
 from dovetail.cloud.aws.fake import Account, MemoryAws, Options
 from dovetail.cloud.aws.fake.gate import EC2_BUCKETS, Bucket, GateOptions
 from dovetail.cloud.aws.fake.market import MarketOptions
-from dovetail.cloud.aws.instance.request import NO_SPOT_ROLE, FleetError
+from dovetail.cloud.aws.instance.fleet_errors import NO_SPOT_ROLE, FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import AwsCloud
 from dovetail.cloud.aws.provider import Options as CloudOptions

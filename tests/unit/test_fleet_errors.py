@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
-from dovetail.cloud.aws.instance.request import NO_CAPACITY, NO_SPOT_ROLE, FleetError, failure, refusals
+from dovetail.cloud.aws.instance.fleet_errors import NO_CAPACITY, NO_SPOT_ROLE, FleetError, failure, refusals
 
 
 def error(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dovetail.base.errors import CloudError
 from dovetail.cloud.choice import Choice, Pool, Request, chosen, offered
-from dovetail.cloud.spot import spot_markets
+from dovetail.cloud.spot_market import spot_markets
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim

@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.lint.finding import Rule
-from dovetail.lint.rules import budget, nodeclass, nodepool, refused, scaling, workload
+from dovetail.lint.rules import nodeclass, nodepool, nodepool_budgets, refused, scaling, workload
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
-        (*refused.RULES, *nodepool.RULES, *budget.RULES, *nodeclass.RULES, *workload.RULES, *scaling.RULES),
+        (
+            *refused.RULES,
+            *nodepool.RULES,
+            *nodepool_budgets.RULES,
+            *nodeclass.RULES,
+            *workload.RULES,
+            *scaling.RULES,
+        ),
         key=lambda rule: rule.code,
     )
 )

@@ -24,8 +24,8 @@ from dovetail.solve.build.write import Reasons, claims_of, written
 from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.instance.instance import lookup
 from dovetail.solve.instance.limits import Limits
-from dovetail.solve.pack.choose import choose
 from dovetail.solve.pack.greedy import Packing
+from dovetail.solve.pack.multistart import choose
 from dovetail.solve.pack.refine import MANY_NODES
 from dovetail.solve.search_state import Answer, Case, SolveContext
 from dovetail.solve.tolerances import FEW, TRIES

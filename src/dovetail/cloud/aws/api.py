@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dovetail.cloud.aws.amifamily.images import Filter, ImageQuery
-from dovetail.cloud.aws.instance.request import FleetError
+from dovetail.cloud.aws.instance.fleet_errors import FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.quota.quotas import Quotas
 from dovetail.cloud.catalog.store import TypeRecord

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric, Metrics
-from dovetail.cloud.aws.instance.request import FleetError
+from dovetail.cloud.aws.instance.fleet_errors import FleetError
 
 REFUSED = Metric(
     "karpenter_cloudprovider_instance_launch_failures_total",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dovetail.base.clock import MINUTE
+from dovetail.disrupt.consolidation.irreplaceable_spot import OnDemand
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
-from dovetail.disrupt.consolidation.spot import OnDemand
 from dovetail.model.problem import Pool
 
 REMEMBERED = 5 * MINUTE  # how long a verdict about one node holds although other nodes change

@@ -9,11 +9,11 @@ from functools import cached_property
 from dovetail.base.clock import SECOND
 from dovetail.disrupt.consolidation.churn import MoveBudget
 from dovetail.disrupt.consolidation.deletes import Room, deletable
+from dovetail.disrupt.consolidation.irreplaceable_spot import none_can_go
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question, Refusal
-from dovetail.disrupt.consolidation.spot import none_can_go
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.solve.appraisal import Appraisal, appraise

@@ -13,7 +13,7 @@ from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.fake.account import Account, by_id, identifier
 from dovetail.cloud.aws.fake.machines import Machines, instance_id
 from dovetail.cloud.aws.fake.market import Market
-from dovetail.cloud.aws.instance.request import FleetError
+from dovetail.cloud.aws.instance.fleet_errors import FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.choice import Pool, by_price_and_depth
 from dovetail.model import labels

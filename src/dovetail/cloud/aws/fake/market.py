@@ -11,7 +11,7 @@ from dovetail.cloud.catalog import offerings, store
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
 from dovetail.cloud.inmemory import Limit
-from dovetail.cloud.spot import spot_depth, spot_swing
+from dovetail.cloud.spot_market import spot_depth, spot_swing
 from dovetail.model import labels
 
 

@@ -13,7 +13,7 @@ from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.cloud.aws.api import Ec2, FleetAnswer, FleetInstances
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.instance.batcher import MILLISECOND, Window
-from dovetail.cloud.aws.instance.request import FleetError
+from dovetail.cloud.aws.instance.fleet_errors import FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.metrics import Figures
 

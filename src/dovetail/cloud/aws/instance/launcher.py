@@ -16,8 +16,9 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud.aws.amifamily.userdata import LARGE_BYTES, MOST_BYTES
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.instance.fleet import Fleets, Share
+from dovetail.cloud.aws.instance.fleet_errors import FleetError, failure, refusals
 from dovetail.cloud.aws.instance.orphans import Orphan, Orphans
-from dovetail.cloud.aws.instance.request import FleetError, failure, fleet_request, refusals
+from dovetail.cloud.aws.instance.request import fleet_request
 from dovetail.cloud.aws.instancetype.market import Sold
 from dovetail.cloud.aws.launchtemplate.store import KeptTemplates
 from dovetail.cloud.aws.launchtemplate.template import Launch, Stage, Template, launch_from, templates

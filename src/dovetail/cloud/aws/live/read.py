@@ -21,7 +21,7 @@ from dovetail.cloud.aws.api import (
     Subnet,
     Zone,
 )
-from dovetail.cloud.aws.instance.request import FleetError
+from dovetail.cloud.aws.instance.fleet_errors import FleetError
 from dovetail.model import labels
 from dovetail.model.offering import parse_dollars
 

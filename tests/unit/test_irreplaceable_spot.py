@@ -12,12 +12,12 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Pod, PodResourceClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.consolidation import search as searching
+from dovetail.disrupt.consolidation.irreplaceable_spot import OnDemand, none_can_go
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import search
-from dovetail.disrupt.consolidation.spot import OnDemand, none_can_go
 from dovetail.model import labels
 from dovetail.model.offering import Offering
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
