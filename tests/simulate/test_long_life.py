@@ -62,7 +62,8 @@ BOUNDS = {
     "controllers: Ledger._entries": 50,  # moves of the last 24 hours, by pool
     "remembered answers: ": 4_096,  # pure functions forget what was asked longest ago, or all, when full
     # The last question, answer, command or change stays until the next one.
-    "controllers: Intake._nodes": 200,
+    "controllers: KnownNodes._known": 200,
+    "watched objects: Promises._vacant": 50,
     "controllers: Leftover._last": 200,
     "controllers: Offers._known": 10,
     "controllers: Memory._": 50,

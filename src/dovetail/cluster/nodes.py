@@ -138,24 +138,27 @@ def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mappin
     )
 
 
+_Known = tuple[Node | None, NodeClaim | None, tuple[Pod, ...], Mapping[str, int], ExistingNode]
+
+
 class KnownNodes:
     """What `existing_node` answered last of each machine: the same again while nothing of it changes."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Machine, tuple[Pod, ...], Mapping[str, int], ExistingNode]] = {}
+        self._known: dict[str, _Known] = {}
 
     def of(self, machine: Machine, pods: tuple[Pod, ...], volume_limits: Mapping[str, int]) -> ExistingNode:
         """See `existing_node`."""
         known = self._known.get(machine.name)
         if known is not None:
-            was, there, limits, made = known
-            same = was.node is machine.node and was.claim is machine.claim
+            node, claim, there, limits, made = known
+            same = node is machine.node and claim is machine.claim
             if same and there == pods and limits == volume_limits:
                 return made
         found = existing_node(machine, pods, volume_limits)
-        if known is not None and known[3] == found:
-            found = known[3]
-        self._known[machine.name] = machine, pods, volume_limits, found
+        if known is not None and known[-1] == found:
+            found = known[-1]
+        self._known[machine.name] = machine.node, machine.claim, pods, volume_limits, found
         return found
 
     def keep_only(self, stays: Callable[[str], bool]) -> None:
