@@ -239,7 +239,7 @@ class SolveBudget:
             if end < WORK_PER_SECOND <= self._whole:
                 continue
             # Column generation takes ten times as long as the first plan or longer: with less it is given up.
-            # Nor is more proven then: a little more work, which a stage that is given up takes, would prove less.
+            # Nor is more proven then; else a bit more work, for a stage that is given up, would prove less.
             if self._whole - begun < min(LITTLE * (end - begun), 10 * self._free if first else end):
                 self._budget = self.used if first else self._budget
                 break

@@ -167,6 +167,17 @@ class Case:
         self.context.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
         return better
 
+    def apart(self, hourly: int, proof: Proof) -> Proof:
+        """A better proof than that one, if rules between pods are best left out of it."""
+        if not self.context.topology_bound.spent:
+            return proof
+        promised, key = self._promised()
+        found, _ = self._proof(promised, hourly, ruled=False)
+        if found.bound <= proof.bound:
+            return proof
+        self.context.proofs[key] = found
+        return found
+
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
         """What the plan promises to whom, also as a key."""
         promised = kinds_placed(self.context.instance, self.placed, self.refusing)
@@ -178,14 +189,16 @@ class Case:
         )
         return scope, Proofs(scope, self.context.instance.work, self.context.early, self.market)
 
-    def _proof(self, promised: Kinds, hourly: int) -> tuple[Proof, PlanFromPatterns | None]:
+    def _proof(
+        self, promised: Kinds, hourly: int, *, ruled: bool = True
+    ) -> tuple[Proof, PlanFromPatterns | None]:
         instance, columns = self.context.instance, self.context.columns
         scope, proofs = self._proofs(promised)
         dual_values = np.array(
             [self.dual_values.get(index, instance.pod_classes[index].value) for index in scope.pod_classes]
         )
         known = dual_values if self.dual_values else None
-        rules = partial(self.context.topology_bound.bound, self.free, promised, hourly)
+        rules = partial(self.context.topology_bound.bound, self.free, promised, hourly) if ruled else None
         proof = prove(Question(proofs, hourly, known, self.tied, rules))
         if not proofs.better:
             return proof, None
@@ -228,6 +241,12 @@ class Answer:
     def proved_deeper(self) -> Answer:
         """This answer with a better proof, if a second look at the rules between pods finds one."""
         return self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof))
+
+    def proved_apart(self) -> Answer:
+        """This answer with a better proof, if one that leaves out the rules between pods is better."""
+        if not self.proven or not self.plan.cost.hourly or not self.case.context.instance.work.left:
+            return self
+        return self._with(self.case.apart(self.plan.cost.hourly, self.plan.proof))
 
     def _with(self, proof: Proof) -> Answer:
         if proof.bound < self.plan.proof.bound:  # of the same promises: whatever was proven holds

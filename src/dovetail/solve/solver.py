@@ -260,6 +260,12 @@ def _moved(state: _Solve) -> None:
         state.offer(rearranged(state.context, state.best))
 
 
+def _apart(state: _Solve) -> None:
+    """A proof that leaves out rules between pods, where that proves more."""
+    if state.worthwhile:
+        state.best = state.best.proved_apart()
+
+
 FIRST_PLAN = "first plan"  # the phase before those of the table
 PHASES: tuple[tuple[str, Callable[[_Solve], None]], ...] = (
     ("column generation", _again),
@@ -268,6 +274,7 @@ PHASES: tuple[tuple[str, Callable[[_Solve], None]], ...] = (
     ("deeper bound", _deepened),
     ("domains with nodes", _as_seen),
     ("moves", _moved),
+    ("bound without rules", _apart),
 )
 
 

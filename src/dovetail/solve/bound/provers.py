@@ -31,7 +31,7 @@ from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import Pattern, PatternSearch, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
-from dovetail.solve.instance.arrays import BLOCK, ENDLESS, Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import BLOCK, ENDLESS, Amounts, Floats, Mask, alike
 from dovetail.solve.tolerances import CLOSE, FEW, LARGE, NARROW, OPTIMAL, ROUNDING, SEVERAL, WIDE
 
 # (partial patterns that are followed, times the price), until it is known what a node holds at most.
@@ -480,10 +480,8 @@ class WholeNumbers:
 
 def grouped(usable: Mask, free: Amounts) -> Free:
     """Capacities that the same kinds can use as one large capacity, which holds whatever they do together."""
-    groups: dict[bytes, list[int]] = {}
-    for index in np.flatnonzero(usable.any(axis=0)).tolist():
-        groups.setdefault(np.packbits(usable[:, index]).tobytes(), []).append(index)
-    members = sorted(groups.values(), key=lambda group: (-len(group), group))
+    groups = alike(usable.T, np.flatnonzero(usable.any(axis=0)).tolist())
+    members = sorted(groups, key=lambda group: (-len(group), group))
     if len(members) > SEVERAL:
         rest = [index for group in members[SEVERAL:] for index in group]
         members = [*members[:SEVERAL], rest]

@@ -18,7 +18,7 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.colgen.compact_mip import Free, compact_model
 from dovetail.solve.colgen.highs import quiet_solver
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask, alike, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
 from dovetail.solve.pack.aggregation import WIDER, on_grid
@@ -64,8 +64,8 @@ def relax(
     kinds = kinds_of(feasible, capacity, vectors, demand)
     # A column is no better than one that takes of other limits, whatever the rates.
     useful = [
-        mine[_thin(kinds.feasible[:, mine], capacity[mine], price[mine], kinds.vectors)]
-        for mine in _groups(takes > 0)
+        np.array(mine)[_thin(kinds.feasible[:, mine], capacity[mine], price[mine], kinds.vectors)]
+        for mine in alike(takes > 0)
     ]
     some = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *useful]))
     kept = np.concatenate([some, np.arange(sold, len(price))])
@@ -112,24 +112,11 @@ def most_held(duals: Duals, feasible: Mask, capacity: Amounts) -> Floats:
     held = np.maximum(capacity, 0) @ duals.resources.T
     # Prices of resources are valid for a column iff they were valid for every pod class it can hold.
     lacks = ~duals.feasible & (duals.dual_values > 0)[:, None]
-    some = _different(np.concatenate([feasible, lacks], axis=1))
+    some = [group[0] for group in alike(np.concatenate([feasible, lacks], axis=1))]  # one of each kind
     valid = np.where(share(feasible[some].T, lacks[some]), np.inf, held)
     fallback = np.maximum(capacity, 0) @ duals.resources.max(axis=0, initial=0.0)
     result: Floats = np.minimum(valid.min(axis=1, initial=np.inf), fallback)
     return result
-
-
-def _groups(rows: Mask) -> list[npt.NDArray[np.int64]]:
-    """The indices of the rows that are alike, per kind of row."""
-    groups: dict[bytes, list[int]] = {}
-    for index, held in enumerate(np.packbits(rows, axis=1)):
-        groups.setdefault(held.tobytes(), []).append(index)
-    return [np.array(group, dtype=np.int64) for group in groups.values()]
-
-
-def _different(rows: Mask) -> list[int]:
-    """One of each kind of rows."""
-    return [int(group[-1]) for group in _groups(rows)]
 
 
 def _thin(feasible: Mask, capacity: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:

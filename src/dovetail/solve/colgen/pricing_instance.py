@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, share
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, share
 from dovetail.solve.tolerances import SEVERAL, WIDE
 
 
@@ -195,8 +195,7 @@ def _undominated(feasible: Mask, capacity: Amounts, price: Amounts) -> Amounts:
     useful = np.flatnonzero(feasible.any(axis=1))
     order = useful[np.lexsort((useful, -capacity[useful].sum(axis=1), price[useful]))]
     # Items that the same columns may hold are one here; its bits tell what a column holds.
-    alike = {held.tobytes(): item for item, held in enumerate(np.packbits(feasible.T, axis=1))}
-    holds = np.packbits(feasible[:, list(alike.values())], axis=1)
+    holds = np.packbits(feasible[:, [group[0] for group in alike(feasible.T)]], axis=1)
     differing = np.flatnonzero((capacity[order] != capacity[order[:1]]).any(axis=0)).tolist()
     kept: list[int] = []
     for start in range(0, len(order), BLOCK):

@@ -55,5 +55,14 @@ def share(rows: Mask, columns: Mask) -> Mask:
     return result
 
 
+def alike(rows: Mask, order: Iterable[int] | None = None) -> list[list[int]]:
+    """The indices of `rows` (N, M) that are equal, per kind of row: those of `order` in it, or all."""
+    groups: dict[bytes, list[int]] = {}
+    held = np.packbits(rows, axis=1)
+    for index in range(len(held)) if order is None else order:
+        groups.setdefault(held[index].tobytes(), []).append(index)
+    return list(groups.values())
+
+
 def _cut(amount: int) -> int:
     return amount if -LARGEST < amount < LARGEST else LARGEST if amount > 0 else -LARGEST

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 from dovetail.solve.tolerances import SEVERAL
@@ -104,18 +104,9 @@ def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Ma
     if len(useful) <= SEVERAL:
         return useful
     order = useful[np.lexsort((-capacity[useful].sum(axis=1), price[useful]))]
-    groups = _alike(feasible, order)
-    kept = [column for group in groups.values() for column in _unbeaten(np.array(group), capacity, protected)]
+    groups = alike(feasible.T, order.tolist())
+    kept = [column for group in groups for column in _unbeaten(np.array(group), capacity, protected)]
     return np.array(sorted(kept), dtype=np.int64)
-
-
-def _alike(feasible: Mask, ordered: npt.NDArray[np.int64]) -> dict[bytes, list[int]]:
-    """Columns that hold the same items of `feasible` (I, C), in the order given."""
-    groups: dict[bytes, list[int]] = {}
-    held = np.ascontiguousarray(np.packbits(feasible, axis=0)[:, ordered].T)
-    for column, items in zip(ordered.tolist(), held, strict=True):
-        groups.setdefault(items.tobytes(), []).append(column)
-    return groups
 
 
 def _unbeaten(group: npt.NDArray[np.int64], capacity: Amounts, protected: Mask) -> list[int]:
@@ -148,11 +139,11 @@ def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> n
     """At most about _KEPT columns: of those that hold the same items, sizes at growing distances of price."""
     if len(columns) <= _KEPT:
         return columns
-    groups = _alike(feasible, columns[np.argsort(price[columns], kind="stable")])
+    groups = alike(feasible.T, columns[np.argsort(price[columns], kind="stable")].tolist())
     prices: list[int] = price.tolist()
     step = 1.02
     while True:
-        kept = [column for group in groups.values() for column in _spaced(group, prices, step)]
+        kept = [column for group in groups for column in _spaced(group, prices, step)]
         if len(kept) <= _KEPT or step > 2:
             return np.array(sorted(kept), dtype=np.int64)
         step *= 1.05
