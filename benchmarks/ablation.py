@@ -41,7 +41,7 @@ from dovetail.solve.colgen import (
     knapsack_pricing,
     patterns,
 )
-from dovetail.solve.pack import aggregation, choose, greedy, local_search, refine
+from dovetail.solve.pack import aggregation, greedy, local_search, multistart, refine
 from dovetail.testing.scenarios import features, read_scenarios
 
 _VECTORS = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "scheduling"
@@ -86,7 +86,7 @@ def _first_opinion(*arguments: Any) -> Iterator[Any]:
             yield each
 
 
-_OPINIONS = choose._opinions
+_OPINIONS = multistart._opinions
 
 
 def _unrefined(packer: Any, start: Any, _: Any) -> refine.Refined:
@@ -157,6 +157,11 @@ _ANSWERS = (
         "answers followed node by node", ((solver, "followed", lambda *_: None),), (neighbourhood.followed,)
     ),
     Part("moves", ((solver, "rearranged", _given(1)),), (neighbourhood.rearranged, neighbourhood._moves)),
+    Part(
+        "proof that leaves rules out",
+        ((search_state.Answer, "proved_apart", _given(0)),),
+        (search_state.Case.apart,),
+    ),
     Part("strategies for pods left over", ((solver, "fuller", _nothing),), (strategies.fuller,)),
     Part(
         "insertion of pods left over",
@@ -166,15 +171,15 @@ _ANSWERS = (
     Part("pods evened out", ((search.Search, "_even_out", lambda _: []),), (search.Search._even_out,)),
 )
 _PACKING = (
-    Part("several opinions of dual values", ((choose, "_opinions", _first_opinion),), (choose._opinions,)),
+    Part("several opinions of dual values", ((multistart, "_opinions", _first_opinion),), (multistart._opinions,)),
     Part(
         "local search: merge, shift",
-        ((choose, "settled", _given(1)),),
+        ((multistart, "settled", _given(1)),),
         (local_search._Steps, local_search.settled),
     ),
     Part("local search: many nodes", ((local_search.Improver, "run", _given(1)),), (local_search.Improver,)),
-    Part("local search: fewer nodes", ((choose, "joined", _given(1)),), (local_search.joined,)),
-    Part("column generation", ((choose, "refine", _unrefined),), (refine.refine, generation)),
+    Part("local search: fewer nodes", ((multistart, "joined", _given(1)),), (local_search.joined,)),
+    Part("column generation", ((multistart, "refine", _unrefined),), (refine.refine, generation)),
     Part("whole nodes first", ((refine, "whole_nodes", _no_nodes),), ()),
     Part(
         "weights of node counts",

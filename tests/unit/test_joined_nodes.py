@@ -9,7 +9,7 @@ import pytest
 from benchmarks.solve import inputs, rules
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.pack import choose
+from dovetail.solve.pack import multistart
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 
@@ -19,7 +19,7 @@ _FIRST = Budget(1)
 def _apart(monkeypatch: pytest.MonkeyPatch, problem: Problem) -> Plan:
     """The first plan with no nodes joined."""
     with monkeypatch.context() as patch:
-        patch.setattr(choose, "joined", lambda _packer, packing, _start: packing)
+        patch.setattr(multistart, "joined", lambda _packer, packing, _start: packing)
         return solve(problem, _FIRST)
 
 
