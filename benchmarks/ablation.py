@@ -171,7 +171,11 @@ _ANSWERS = (
     Part("pods evened out", ((search.Search, "_even_out", lambda _: []),), (search.Search._even_out,)),
 )
 _PACKING = (
-    Part("several opinions of dual values", ((multistart, "_opinions", _first_opinion),), (multistart._opinions,)),
+    Part(
+        "several opinions of dual values",
+        ((multistart, "_opinions", _first_opinion),),
+        (multistart._opinions,),
+    ),
     Part(
         "local search: merge, shift",
         ((multistart, "settled", _given(1)),),
