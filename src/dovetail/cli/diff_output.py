@@ -14,7 +14,7 @@ from rich.text import Text
 from dovetail.cli.diff import Answer
 from dovetail.cli.messages import visible
 from dovetail.cli.new_objects import WayBack, of_quota
-from dovetail.cli.savings_plan import Commitment, as_document, told
+from dovetail.cli.savings_plan import Commitment, as_document, in_words
 from dovetail.cli.tables import add_row, hourly, new_table, signed_hourly
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.questions.change import FieldChange, Verdict, shown
@@ -184,7 +184,7 @@ def _money(facts: Facts) -> Iterator[RenderableType]:
             "bold",
         )
     if facts.commitment is not None:
-        yield Text(told(facts.commitment, *money.listed, "after the change"))
+        yield Text(in_words(facts.commitment, *money.listed, "after the change"))
 
 
 def _next(facts: Facts, given: Path | None) -> Iterator[RenderableType]:

@@ -85,7 +85,7 @@ def plan(
     from dovetail.cli.plan_copies import copies, in_all
     from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
-    from dovetail.cli.savings_plan import as_document, savings_plan_of, told
+    from dovetail.cli.savings_plan import as_document, in_words, savings_plan_of
     from dovetail.cli.searching import traced
     from dovetail.explain.architectures import other_architectures
     from dovetail.explain.pod import nearest_misses, never
@@ -152,7 +152,7 @@ def plan(
         document["cluster"] = bill_document(found, moves, prices, cut_short=fresh.cut_short)
     if committed is not None:
         then = listed + plan_output.bought_on_demand(plan, more)
-        said.append(told(committed, listed, then, "with the plan"))
+        said.append(in_words(committed, listed, then, "with the plan"))
         tables.append(Text(said[-1]))
         document["savingsPlan"] = as_document(committed, listed, then)
     if reproducible:

@@ -58,7 +58,7 @@ def as_field(hourly: str, discount: str) -> str:
     return f"commitments.savingsPlans={inline([given])}"
 
 
-def told(plan: Commitment, before: int, after: int, then: str) -> str:
+def in_words(plan: Commitment, before: int, after: int, then: str) -> str:
     """What nodes on demand use of it, that come to so much at list prices before and after."""
     used = [plan.used(listed) for listed in (before, after)]
     return (

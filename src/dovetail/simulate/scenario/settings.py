@@ -14,7 +14,7 @@ from dovetail.runtime import settings as runtime
 from dovetail.simulate.scenario.schema import Settings
 from dovetail.units.duration import parse_duration
 
-# Nobody follows what the nodes must cost from minute to minute over a day or a week: the proofs alone took a
+# Over a day or a week what the nodes must cost is of no use from minute to minute: the proofs alone took a
 # quarter of the time of a replay.
 _LONG = 12 * HOUR
 _USUAL, _SELDOM = 5 * MINUTE, HOUR
