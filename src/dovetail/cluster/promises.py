@@ -23,11 +23,15 @@ PATIENCE = 3
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """`pod` (by UID) is planned to run on the claim or node `machine`, since `made` (nanoseconds)."""
+    """`pod` (by UID) is planned to run on the claim or node `machine`, since `made` (nanoseconds).
+
+    `turn` is lower than that of pods which got their first promise later.
+    """
 
     pod: str
     machine: str
     made: int
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +99,13 @@ def _turn(pod: Pod) -> tuple[int, str, str]:
 class Promises:
     """The latest promise per pod key. What became void is forgotten when it is looked at.
 
-    Invariant: `_on` has the keys of `_by_pod` by machine, and no machine without one; `_turns` numbers them
-    in their order.
+    Invariant: `_on` has the keys of `_by_pod` by machine, and no machine without one.
     """
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._by_pod: dict[str, Promise] = {}
         self._on: dict[str, dict[str, None]] = {}
-        self._turns: dict[str, int] = {}
         self._turn = 0  # the last one
         self._moving: dict[str, _Vacancy] = {}  # by key of a pod that runs elsewhere still
         self._vacant: dict[str, _Vacancy] = {}  # by UID of a pod that ends, in the order in which they did
@@ -116,14 +118,13 @@ class Promises:
             self._leave(key, before.machine)
         else:
             self._turn += 1
-            self._turns[key] = self._turn
-        self._by_pod[key] = Promise(pod.metadata.uid, machine, now)
+        turn = self._turn if before is None else before.turn
+        self._by_pod[key] = Promise(pod.metadata.uid, machine, now, turn)
         self._on.setdefault(machine, {})[key] = None
 
     def _drop(self, key: str) -> bool:
         promise = self._by_pod.pop(key, None)
         if promise is not None:
-            del self._turns[key]
             self._leave(key, promise.machine)
         return promise is not None
 
@@ -140,7 +141,7 @@ class Promises:
     def on(self, machines: Collection[str]) -> tuple[str, ...]:
         """Keys of the pods with a place on a machine that has one of these names, in the order they came."""
         found = [key for machine in machines for key in self._on.get(machine, ())]
-        return tuple(sorted(found, key=self._turns.__getitem__))
+        return tuple(sorted(found, key=lambda key: self._by_pod[key].turn))
 
     def machines(self) -> tuple[str, ...]:
         """The names of all machines with a place for a pod."""
@@ -224,7 +225,8 @@ class Promises:
         found = {key: machine for machine, keys in self._on.items() for key in keys}
         assert found == {key: promise.machine for key, promise in self._by_pod.items()}
         assert all(self._on.values())
-        assert sorted(self._turns, key=self._turns.__getitem__) == list(self._by_pod)
+        turns = [promise.turn for promise in self._by_pod.values()]
+        assert turns == sorted(set(turns))
 
 
 def _untried(pod: Pod, machine: Machine) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import Score
-from dovetail.disrupt.pods import reschedulable
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import PlannedClaim
 
@@ -90,7 +89,7 @@ class Command:
 
 def moved_pods(command: Command) -> int:
     """How many pods have to go elsewhere."""
-    return sum(reschedulable(pod) for view in command.candidates for pod in view.pods)
+    return sum(len(view.moving) for view in command.candidates)
 
 
 @dataclass(frozen=True, slots=True)

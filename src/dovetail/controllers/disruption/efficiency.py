@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
+from dovetail.disrupt.consolidation.search import QUICK
 from dovetail.disrupt.pods import unbound
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
 
-_DEADLINE = SECOND // 100  # of a plan for the sake of its bound
 _QUESTION = ("the efficiency of all nodes",)
 
 COST = Metric(
@@ -85,6 +84,6 @@ class Efficiency:
     async def _bound(self, problem: Problem) -> int:
         """Asked only if it is another question than the last one."""
         if self._known is None or problem != self._known[0]:
-            plan = await self._planner.plan(problem, _DEADLINE)
+            plan = await self._planner.plan(problem, QUICK)
             self._known = problem, plan.cost.lower_bound
         return self._known[1]

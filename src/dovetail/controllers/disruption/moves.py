@@ -42,7 +42,7 @@ class MoveBook:
         self._open()
         moved: dict[str, list[Pod]] = {}
         for view in command.candidates:
-            moved.setdefault(view.pool_name, []).extend(pod for pod in view.pods if reschedulable(pod))
+            moved.setdefault(view.pool_name, []).extend(view.moving)
         now, forced = self._context.clock.now(), command.reason != UNDERUTILIZED
         entries = []
         for pool, pods in sorted(moved.items()):

@@ -128,7 +128,7 @@ class Turns:
 
     def follow(self, old: Pod | None, new: Pod | None) -> tuple[str, ...]:
         """Take in a change of a pod; the keys of those that waited for it, once none else keeps them."""
-        before, after = _group(old), _group(new)
+        before, after = _nominated(old), _nominated(new)
         if after is not None and new is not None:
             self._nominated.setdefault(after, set()).add(new.key)
             self._waiting.get(after, {}).pop(new.key, None)
@@ -143,25 +143,25 @@ class Turns:
 
     def wait(self, pod: Pod, node: str, now: int) -> int:
         """Nanoseconds for which the pod, which lost its nomination to that node, leaves others the turn."""
-        owner = pod.metadata.controller()
-        group = node, owner.uid if owner is not None else ""
-        if not self._nominated.get(group) or not _spread(pod):
+        group = _group(pod, node)
+        if group is None or not self._nominated.get(group):
             return 0
         until = self._waiting.setdefault(group, {}).setdefault(pod.key, now + TURN)
         return max(0, until - now)
 
 
-def _group(pod: Pod | None) -> tuple[str, str] | None:
-    """The node that the pod, which waits, is nominated to, and its owner; None: it is not."""
+def _nominated(pod: Pod | None) -> tuple[str, str] | None:
+    """The group of a pod that waits and is nominated; None for others."""
     if pod is None or pod.spec.node_name or pod.deleting or not pod.status.nominated_node_name:
         return None
-    owner = pod.metadata.controller()
-    return (pod.status.nominated_node_name, owner.uid) if owner is not None and _spread(pod) else None
+    return _group(pod, pod.status.nominated_node_name)
 
 
-def _spread(pod: Pod) -> bool:
-    rules = pod.spec.topology_spread_constraints
-    return any(rule.when_unsatisfiable == "DoNotSchedule" for rule in rules)
+def _group(pod: Pod, node: str) -> tuple[str, str] | None:
+    """That node and the pod's owner; None for a pod without one, and for one that need not be spread."""
+    owner, rules = pod.metadata.controller(), pod.spec.topology_spread_constraints
+    spread = any(rule.when_unsatisfiable == "DoNotSchedule" for rule in rules)
+    return (node, owner.uid) if owner is not None and spread else None
 
 
 class Nominator:
@@ -380,9 +380,6 @@ class Nominator:
         machine = Machine(node, self._state.claim_of(node))
         if up(machine) and (behind is None or not self._leaning(machine)) and not self._waits(machine):
             return True
-        return self._overdue(machine)
-
-    def _overdue(self, machine: Machine) -> bool:
         return self._context.clock.now() - self._registered(machine) >= LONGEST_HOLD
 
     def _waits(self, machine: Machine) -> bool:

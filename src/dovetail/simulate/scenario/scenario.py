@@ -252,19 +252,21 @@ def _visits(document: Document, file: ScenarioFile, given: Path | None) -> tuple
 def _nodes(document: Document, file: ScenarioFile, folder: Path) -> tuple[Located, ...]:
     if file.nodes is None:
         return ()
-    path = folder / file.nodes.file
-    if not path.is_file():
-        raise document.error(f"there is no file {file.nodes.file!r}", "nodes.file")
-    return read_nodes(path)
+    return read_nodes(_file(document, folder, file.nodes.file, "nodes.file"))
 
 
 def _history(document: Document, file: ScenarioFile, folder: Path) -> tuple[Step, ...]:
     if file.history is None:
         return ()
-    path = folder / file.history.file
+    return read_history(_file(document, folder, file.history.file, "history.file"))
+
+
+def _file(document: Document, folder: Path, name: str, where: str) -> Path:
+    """The file of that name beside the scenario; `where` is the field that asks for it. Raises InputError."""
+    path = folder / name
     if not path.is_file():
-        raise document.error(f"there is no file {file.history.file!r}", "history.file")
-    return read_history(path)
+        raise document.error(f"there is no file {name!r}", where)
+    return path
 
 
 def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ...]:
