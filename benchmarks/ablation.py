@@ -1,14 +1,16 @@
 """What each heuristic and each proof of the solver is worth: all of it is turned off, one after the other.
 
-Recorded scenarios and small random problems on a region's types, with counted work, so that the figures are
-the same everywhere. A part is turned off by replacing a named function for the time of the run: the solver
-itself knows nothing of it. Per part: the change of the sum of costs and of the sum of bounds, the scenarios
-that are over 1 % worse and better without it, CPU seconds, and the lines that it takes.
+Recorded scenarios, small random problems on a region's types, traces, and problems as deadlines are
+measured on, with counted work, so that the figures are the same everywhere. A part is turned off by replacing
+a named function for the time of the run: the solver itself knows nothing of it. Per part: the change of the
+sum of costs and of the sum of bounds, the scenarios that are over 1 % worse and better without it, CPU
+seconds, and the lines that it takes.
 
 Examples:
   python -m benchmarks.ablation --list
   python -m benchmarks.ablation --every 8 --small 12
   python -m benchmarks.ablation "move" "prover: columns" --json out.json
+  python -m benchmarks.ablation --every 0 --small 0 --crowds 20 --trace openb_cpu250.csv.gz
 """
 
 from __future__ import annotations
@@ -17,17 +19,23 @@ import argparse
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import count, islice, product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.deadline import size
 from benchmarks.machine import facts
 from benchmarks.solve import small
+from benchmarks.solve.crowded import question
+from benchmarks.solve.traces import Market, read
+from benchmarks.solve.traces import question as of_trace
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve import neighbourhood, search, search_state, solver
 from dovetail.solve.assign import strategies
@@ -42,9 +50,11 @@ from dovetail.solve.colgen import (
     patterns,
 )
 from dovetail.solve.pack import aggregation, greedy, local_search, multistart, refine
+from dovetail.testing.crowds import crowd
 from dovetail.testing.scenarios import features, read_scenarios
 
 _VECTORS = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "scheduling"
+_MOST_PODS = 2_000  # of a problem as deadlines are measured on: all parts are asked of it
 _WORSE = 0.01  # of a scenario's cost or bound: that much is worth to be named
 
 
@@ -214,8 +224,8 @@ _COLUMNS = (
 )
 
 
-def problems(every: int, few: int) -> dict[str, Problem]:
-    """Each so-manieth recorded scenario of each feature, and so many small random problems."""
+def problems(every: int, few: int, crowds: int, traces: Sequence[Path]) -> dict[str, Problem]:
+    """Each so-manieth recorded scenario, so many small problems and crowds, and each trace on two pools."""
     found: dict[str, Problem] = {}
     number = 0
     for feature in features(_VECTORS) if every else ():
@@ -223,7 +233,14 @@ def problems(every: int, few: int) -> dict[str, Problem]:
             if number % every == 0:
                 found[scenario.name] = scenario.problem
             number += 1
-    return {**found, **{f"small-{seed}": small.problem(seed) for seed in range(few)}}
+    found |= {f"small-{seed}": small.problem(seed) for seed in range(few)}
+    drawn = ((seed, *size(seed)) for seed in count(1))
+    for seed, pods, shapes in islice((each for each in drawn if each[1] <= _MOST_PODS), crowds):
+        found[f"crowd-{seed}"] = (crowd if seed % 2 else question)(seed, pods, shapes)
+    for path, ordinary in product(traces, (False, True)):
+        name = f"{path.name.partition('.')[0]}{', ordinary types' if ordinary else ''}"
+        found[name] = of_trace(partial(read, path), Market("us-east-1", spot=False, ordinary=ordinary))
+    return found
 
 
 def planned(asked: dict[str, Problem], work: int, part: Part | None) -> dict[str, Outcome]:
@@ -293,7 +310,7 @@ def main() -> None:
     if arguments.list or not chosen:
         print("\n".join(part.name for part in (chosen or parts())))
         return
-    asked = problems(arguments.every, arguments.small)
+    asked = problems(arguments.every, arguments.small, arguments.crowds, arguments.trace)
     whole = planned(asked, arguments.work, None)
     total = [sum(getattr(each, name) for each in whole.values()) for name in ("cost", "bound", "seconds")]
     print(f"{len(asked)} problems, {arguments.work:,} units of work each, with all parts:")
@@ -318,6 +335,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the names of the parts and stop")
     parser.add_argument("--every", type=int, default=1, help="each so-manieth recorded scenario; 0 for none")
     parser.add_argument("--small", type=int, default=100, help="small random problems (default: 100)")
+    parser.add_argument("--crowds", type=int, default=0, help="problems of up to 2,000 pods (default: 0)")
+    parser.add_argument("--trace", type=Path, action="append", default=[], help="CSV trace; repeatable")
     parser.add_argument("--work", type=int, default=300_000, help="units of work for each (default: 300000)")
     parser.add_argument(
         "--json", type=Path, help="write all figures, with the scenarios' names, to this file"

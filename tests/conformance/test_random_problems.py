@@ -63,6 +63,7 @@ def test_whatever_clusters_have_besides(seed: int) -> None:
     plan = solve(problem, WORK)
     assert verify(problem, plan) == ()
     try:
+        assert proof_faults(problem, plan) == ()
         least = exhaustive.cheaper(problem, plan, effort=EFFORT) or plan
     except (exhaustive.TooLarge, exhaustive.Unsupported):
         return

@@ -20,7 +20,7 @@ from dovetail.model.problem import Problem
 from dovetail.testing.between import Program
 from dovetail.testing.exhaustive import market_of, promised
 from dovetail.testing.exhaustive.market import Kind, Market, bound, repulsion
-from dovetail.testing.exhaustive.places import Site, free_room, holds
+from dovetail.testing.exhaustive.places import Site, free_room
 from dovetail.testing.exhaustive.promises import staying
 from dovetail.testing.knapsack import SLACK, Amounts, Load, holds_more
 
@@ -174,8 +174,9 @@ class _Check:
 
     def _existing(self) -> Iterator[str]:
         names = sorted({name for kind in self.market.kinds for name in kind.facts.requests})
-        for node in self.market.problem.nodes:
-            allowed = [holds(self.market.catalogue, node, [kind.pods[0]]) for kind in self.market.kinds]
+        alone = np.eye(len(self.market.kinds), dtype=int)
+        for row, node in enumerate(self.market.problem.nodes):
+            allowed = [self.market.holds(row, tuple(block)) for block in alone.tolist()]
             room = free_room(self.market.catalogue, node)
             known = self.proof.absorbed.get(node.name, 0)
             if holds_more(self.load, [room.get(name, 0) for name in names], allowed, known):

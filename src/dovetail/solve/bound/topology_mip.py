@@ -22,7 +22,7 @@ from dovetail.solve.bound.topology_model import (
     topology_sites_of,
 )
 from dovetail.solve.bound.topology_rules import Spreads, add_ways, apart, together
-from dovetail.solve.budget import ENTRY, HALF, MOST, SolveBudget
+from dovetail.solve.budget import HALF, MOST, SolveBudget
 from dovetail.solve.colgen.highs import MOST_CELLS, minimum
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
@@ -126,7 +126,6 @@ class TopologyBound:
             return 0
         begun, last = work.used, self._next.pop(key)
         rows = program(self._instance, split(last.topology_sites, last.nodes))
-        work.spend(rows.size * ENTRY)
         self._note(key, *self._by_sites(rows, price, HALF))
         self.spent += work.used - begun
         return self._known[key].bound
@@ -140,12 +139,10 @@ class TopologyBound:
             self._next[key] = following
 
     def _solved(self, topology_sites: TopologySites, price: int) -> tuple[Ruled, _Next | None]:
-        work = self._instance.work
-        times = _times(work)
+        work, times = self._instance.work, _times(self._instance.work)
         if np.count_nonzero(topology_sites.feasible) > MOST_CELLS * times:
             return Ruled(), None
         rows = program(self._instance, topology_sites)
-        work.spend(rows.size * ENTRY)
         if not work.left:
             return Ruled(), None
         patterns = Enumeration(rows, price, work, int(WIDE * times)).run()
@@ -249,7 +246,7 @@ def _in_nano(bound: float) -> int:
 
 def program(instance: Instance, topology_sites: TopologySites) -> Rows:
     """All rows."""
-    rows = Rows(topology_sites)
+    rows = Rows(topology_sites, instance.work)
     rows.basic()
     spreads = Spreads(instance, rows)
     for index in sorted({index for kind in topology_sites.kinds for index in kind.owned | kind.matching}):

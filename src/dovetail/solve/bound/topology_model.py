@@ -17,6 +17,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
+from dovetail.solve.budget import ENTRY, SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.pricing_instance import cliques, usable
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
@@ -327,15 +328,19 @@ Terms = Mapping[int, float]
 
 
 class Rows:
-    """Variables are numbers: `nodes[site]`, `pods[kind][site]` where the kind may be, then yes or no."""
+    """Variables are numbers: `nodes[site]`, `pods[kind][site]` where the kind may be, then yes or no.
 
-    def __init__(self, topology_sites: TopologySites) -> None:
-        self.topology_sites = topology_sites
+    Each row is paid for as it is written: large programs take long, and what is late is given up.
+    """
+
+    def __init__(self, topology_sites: TopologySites, work: SolveBudget) -> None:
+        self.topology_sites, self._work = topology_sites, work
         self.copies = topology_sites.copies()
         self._lower: list[float] = []
         self._upper: list[float] = []
         self._price: list[float] = []
         self._rows: list[tuple[Terms, float, float]] = []
+        self.size = 0  # factors that are not zero
         self._single: list[int] = []  # rows about what single nodes hold that can be bought
         self._present: dict[tuple[int, str, str], int] = {}
         sites = range(len(topology_sites.price))
@@ -353,11 +358,6 @@ class Rows:
             for site in row:
                 if topology_sites.most[site] == 1:
                     self._upper[row[site]] = float(self.copies[kind, site])
-
-    @property
-    def size(self) -> int:
-        """Factors that are not zero."""
-        return sum(len(terms) for terms, _, _ in self._rows)
 
     @property
     def rows(self) -> int:
@@ -411,11 +411,16 @@ class Rows:
 
     def at_most(self, terms: Terms, limit: float) -> None:
         """The terms add up to no more than that."""
-        self._rows.append((terms, -_INFINITE, limit))
+        self._write(terms, -_INFINITE, limit)
 
     def exactly(self, terms: Terms, value: float) -> None:
         """The terms add up to that."""
-        self._rows.append((terms, value, value))
+        self._write(terms, value, value)
+
+    def _write(self, terms: Terms, least: float, most: float) -> None:
+        self._rows.append((terms, least, most))
+        self.size += len(terms)
+        self._work.spend(len(terms) * ENTRY)
 
     def close(self, kind: int, sites: Iterable[int]) -> None:
         """None of the kind there."""
