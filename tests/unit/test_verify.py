@@ -14,7 +14,7 @@ from dovetail.api.core import Pod, Taint
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, WELL_KNOWN, ZONE
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering, Overhead
 from dovetail.model.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import ExistingNode, Options, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
@@ -443,3 +443,19 @@ def test_worlds_that_plans_share_are_not_those_of_other_types_or_of_what_is_sold
         catalogue = Catalogue(replace(drawing, commons={"quota": left}))
         one = drawing.pools[0]
         assert len(catalogue.worlds_of_type(one, one.requirements, {}, SMALL.name)) == count
+
+
+def test_a_type_that_two_pools_sell_has_the_room_of_each() -> None:
+    """What a node class reserves differs, the type's name does not."""
+    one, other = pod("one"), pod("other")
+    kept = replace(SMALL, overhead=Overhead(kube_reserved={"cpu": 800}))
+    pools = (pool("first"), replace(pool("second"), instance_types=(kept, LARGE)))
+    problem = Problem(pods=(one, other), pools=pools, options=Options(well_known=WELL_KNOWN))
+    claims = [claim("first-0", (one.key,), "a"), claim("second-0", (other.key,), "a")]
+    asked = Requirements.of(
+        Requirement.new(NODEPOOL, "In", ["second"]) if item.key == NODEPOOL else item
+        for item in claims[1].requirements
+    )
+    claims[1] = replace(claims[1], pool="second", requirements=asked)
+    found = verify(problem, plan(*claims, existing={}, unschedulable=()))
+    assert {item.subject for item in found if item.rule == "resources"} == {"second-0"}

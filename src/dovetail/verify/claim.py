@@ -12,7 +12,7 @@ from dovetail.model.plan import MOST_TYPES, PlannedClaim
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement
-from dovetail.model.resources import fits, total
+from dovetail.model.resources import total
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import ignored_reason
 from dovetail.verify.violation import Violation
@@ -25,7 +25,7 @@ def claim_violations(catalogue: Catalogue, claim: PlannedClaim) -> Iterator[Viol
     facts = [catalogue.facts(pod) for pod in claim.pods]
     pool = catalogue.pools[claim.pool]
     yield from _of_pool(pool, claim)
-    yield from _offered(claim, offer)
+    yield from (Violation("offerings", claim.name, fault) for fault in offer.faults)
     yield from _cheapest(catalogue, claim, offer)
     yield from _min_values(catalogue, pool, claim)
     yield from _taints(pool, facts)
@@ -51,38 +51,27 @@ def _values_only(requirement: Requirement) -> Requirement:
     return replace(requirement, min_values=None)
 
 
-def _offered(claim: PlannedClaim, offer: Offer) -> Iterator[Violation]:
-    """Every listed type can be had."""
-    wanted = claim.requirements.get(labels.INSTANCE_TYPE)
-    for name in claim.instance_types:
-        if name not in offer.prices:
-            yield Violation("offerings", claim.name, f"{name} has no available offering that it could use")
-        elif not wanted.has(name):
-            yield Violation("offerings", claim.name, f"lists {name}, but its requirements rule it out")
-
-
 def _cheapest(catalogue: Catalogue, claim: PlannedClaim, offer: Offer) -> Iterator[Violation]:
     """The claim is priced by the cheapest offering of any listed type, and names that offering.
 
     What a node costs besides its instance is the same for all of a pool's.
     """
-    if not offer.worlds:
+    if not offer.prices:
         return
     parts = (catalogue.pools[claim.pool].volumes, catalogue.problem.options.node_surcharge)
     if (claim.volumes, claim.surcharge) != parts:
         message = f"says {claim.volumes} for volumes and {claim.surcharge} besides, they cost {parts}"
         yield Violation("price", claim.name, message)
-    least = min(offer.prices.values()) + sum(parts)
+    least = offer.cheapest + sum(parts)
     if claim.price != least:
         yield Violation("price", claim.name, f"says {claim.price}, the cheapest offering costs {least}")
     most = offer.dearest + sum(parts)
     if claim.worst != most:
         yield Violation("price", claim.name, f"says {claim.worst} at worst, the dearest costs {most}")
     chosen = (claim.instance_type, claim.zone, claim.capacity_type, claim.price - sum(parts))
-    if chosen not in offer.choices:
+    if not offer.has(*chosen):
         yield Violation("price", claim.name, f"there is no offering {chosen} that it could use")
-    listed = [offer.prices[name] for name in claim.instance_types if name in offer.prices]
-    if listed != sorted(listed):
+    if not offer.in_order:
         yield Violation("price", claim.name, "its types are not listed cheapest first")
 
 
@@ -149,14 +138,10 @@ def _room(
         yield Violation("requests", claim.name, f"says less than its pods ask for: {', '.join(short)}")
     clashes = _port_clashes(pods)
     for room in offer.rooms(catalogue.daemons, catalogue.pools[claim.pool].taints, claim.name):
-        load = {name: amount + room.asked.get(name, 0) for name, amount in asked.items() if amount > 0}
         if room.daemons:
             clashes |= _port_clashes([*pods, *(item.facts for item in room.daemons)])
-        if all(amount <= room.least(name) for name, amount in load.items()):
-            continue
-        for kind in room.kinds:
-            if not fits(load, catalogue.allocatable(kind)):
-                yield Violation("resources", claim.name, f"{kind.name} does not hold its pods and daemons")
+        for name in room.short(asked):
+            yield Violation("resources", claim.name, f"{name} does not hold its pods and daemons")
     for clash in sorted(clashes):
         yield Violation("host ports", claim.name, clash)
 

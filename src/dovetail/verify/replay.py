@@ -69,8 +69,13 @@ def _rule_keys(catalogue: Catalogue, steps: list[Step]) -> frozenset[str]:
         for step in steps
         for rule in (*step.facts.affinity.affinity, *step.facts.affinity.anti_affinity)
     }
+    return frozenset(keys | _repelling_keys(catalogue))
+
+
+def _repelling_keys(catalogue: Catalogue) -> set[str]:
+    """The labels by which pods that run repel others."""
     bound = (pod for node in catalogue.problem.nodes for pod in node.pods)
-    return frozenset(keys | {rule.key for pod in bound for rule in affinity_rules(pod).anti_affinity})
+    return {rule.key for pod in bound for rule in affinity_rules(pod).anti_affinity}
 
 
 def _constrained(facts: PodFacts) -> bool:
@@ -99,7 +104,9 @@ def _anti_where_undecided(
     catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
 ) -> Iterator[Violation]:
     """Pods that repel each other share no value that either's node may get."""
-    if not any(undecided.values()):
+    open_labels = {key for some in undecided.values() for key in some}
+    repelling = {rule.key for step in steps for rule in step.facts.affinity.anti_affinity}
+    if open_labels.isdisjoint(repelling | _repelling_keys(catalogue)):
         return
     view = _nodes(catalogue, plan, undecided, frozenset())
     everything = [*steps]
@@ -108,7 +115,7 @@ def _anti_where_undecided(
     carriers = [step for step in everything if step.facts.affinity.anti_affinity]
     for carrier in carriers:
         for rule in carrier.facts.affinity.anti_affinity:
-            if not any(rule.key in open_labels for open_labels in undecided.values()):
+            if rule.key not in open_labels:
                 continue
             mine = _values(view, undecided, carrier.node, rule.key)
             for other in everything:
@@ -165,7 +172,7 @@ def _nodes(
     """
     view = cluster_view(catalogue, list(catalogue.problem.nodes))
     for claim in plan.claims:
-        possible = catalogue.worlds(claim)[0].possible
+        possible = catalogue.offer(claim).first.possible
         labels = {key: values[0] for key, values in possible.items() if key not in undecided[claim.name]}
         labels[HOSTNAME] = claim.name
         labels.update({key: f"?{claim.name}" for key in undecided[claim.name] if key not in spread_keys})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
@@ -24,7 +24,7 @@ from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import volume_alternatives
 from dovetail.verify.violation import Violation
 from dovetail.verify.whole import commons_left
-from dovetail.verify.worlds import Catalogue
+from dovetail.verify.worlds import Catalogue, without_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,6 @@ class _Rest:
 
     types: frozenset[str]
     commons: Mapping[str, int]
-
-    def has(self, offering: Offering) -> bool:
-        """True iff one more node may be bought of it, as far as the commons go."""
-        return not self.commons or all(
-            amount <= self.commons.get(name, amount) for name, amount in offering.draws
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +128,17 @@ def _still_allowed(catalogue: Catalogue, plan: Plan, pool: Pool) -> frozenset[st
     """The types of which one more node would keep to the limits, whatever the cloud picks till then."""
     limits = pool.limits or {}
     if not limits:
-        return frozenset(catalogue.types(pool))
+        return frozenset(catalogue.sold(pool).by_name)
     bought: Resources = {}
     for claim in plan.claims:
         if claim.pool == pool.name:
-            kinds = [catalogue.types(pool)[name].capacity for name in claim.instance_types]
+            kinds = [catalogue.sold(pool).by_name[name].capacity for name in claim.instance_types]
             sizes = {name: max(kind.get(name, 0) for kind in kinds) for name in limits}
             bought = add(bought, {**sizes, "nodes": 1})
     rest = subtract(subtract(limits, pool.usage), bought)
     return frozenset(
         name
-        for name, kind in catalogue.types(pool).items()
+        for name, kind in catalogue.sold(pool).by_name.items()
         if all({**kind.capacity, "nodes": 1}.get(item, 0) <= rest[item] for item in limits)
     )
 
@@ -176,22 +170,20 @@ def _opened(
     catalogue: Catalogue, key: str, pool: Pool, asked: Requirements, rest: _Rest
 ) -> Iterator[tuple[InstanceType, frozenset[str]]]:
     """Types with the values of the key that a node of one could have, by what is still to be had."""
-    offered = catalogue.offerings(pool, asked)
-    same: dict[tuple[object, ...], frozenset[str]] = {}  # by what types and offerings say of the key
-    for kind in pool.instance_types:
-        some = [item for item in offered.get(kind.name, ()) if rest.has(item)]
+    goods, every = catalogue.sold(pool), without_type(asked)
+    rows = goods.open(every, catalogue.problem.commons)
+    if rest.commons:
+        rows = rows[goods.affordable(rest.commons)[rows]]
+    for sort in goods.sorts(key, rows):
         if key == HOSTNAME:
-            values = frozenset({"a new node"}) if some else frozenset()
+            values = frozenset({"a new node"})
         else:
-            mine = kind.requirements.by_key.get(key)
-            said = (mine, *dict.fromkeys(item.requirements.by_key.get(key) for item in some))
-            if said not in same:
-                ways = [asked.get(key).intersection(kind.requirements.get(key))]
-                ways = [way.intersection(item.requirements.get(key)) for item in some for way in ways]
-                same[said] = frozenset().union(*(way.values for way in ways if not way.complement))
-            values = same[said]
+            way = asked.get(key)
+            mine = way if sort.mine is None else way.intersection(sort.mine)
+            ways = [mine if item is None else mine.intersection(item) for item in sort.theirs]
+            values = frozenset().union(*(way.values for way in ways if not way.complement))
         if values:
-            yield kind, values
+            yield from ((kind, values) for kind in sort.types)
 
 
 def _demands(catalogue: Catalogue, facts: PodFacts) -> Iterator[Requirements]:

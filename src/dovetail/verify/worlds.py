@@ -2,85 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
-from itertools import product
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
+import numpy as np
 from msgspec.structs import replace
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import Meta
-from dovetail.base.memo import by_identity
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import PodFacts
-from dovetail.model.offering import InstanceType, Offering, affordable
+from dovetail.model.offering import InstanceType
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool, Problem
-from dovetail.model.requirement import Requirements
-from dovetail.model.resources import Resources, total
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.model.resources import Resources, fits, total
 from dovetail.model.taints import HARD_EFFECTS, untolerated
+from dovetail.verify.sold import Codes, Labels, Sold, World, Worlds, sold
 
 _ALIKE = 8  # pods of one owner that a further one is compared with
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """One type in one offering, with the values that each label of the node may have."""
-
-    instance_type: InstanceType
-    offering: Offering
-    possible: Mapping[str, tuple[str, ...]]
 
 
 class Offer:
     """Every node that the cloud may make of a claim, and what follows from them alone."""
 
-    def __init__(self, worlds: list[World], allocatable: Callable[[InstanceType], Mapping[str, int]]) -> None:
-        self.worlds = worlds
-        self._allocatable = allocatable
+    def __init__(self, worlds: Worlds, names: tuple[str, ...], wanted: Requirement) -> None:
+        self._worlds, self._names, self._wanted = worlds, names, wanted
+        listed = np.zeros(len(worlds.sold.kinds), dtype=np.bool_)
+        listed[[worlds.sold.position[name] for name in names if name in worlds.sold.position]] = True
+        self._rows = np.flatnonzero(listed[worlds.types])  # of the worlds
         self._distinct: dict[tuple[str, ...], list[dict[str, str]]] = {}
         self._values: dict[str, frozenset[tuple[str, ...]]] = {}
         self._rooms: dict[Hashable, list[Room]] = {}
 
+    @property
+    def worlds(self) -> Iterator[World]:
+        """In the plan's order of types."""
+        return (world for name in self._names for world in self._worlds.of(name))
+
+    @cached_property
+    def first(self) -> World:
+        """Of the cheapest type that can be had."""
+        return next(self.worlds)
+
     @cached_property
     def prices(self) -> Mapping[str, int]:
         """Type -> its cheapest offering, in nano-dollars per hour, without what a node costs besides."""
-        found: dict[str, int] = {}
-        for world in self.worlds:
-            name = world.instance_type.name
-            found[name] = min(world.offering.price, found.get(name, world.offering.price))
-        return found
+        cheapest = self._worlds.cheapest
+        return {name: cheapest[name] for name in self._names if name in cheapest}
+
+    @cached_property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the types that the claim lists."""
+        return tuple(
+            f"{name} has no available offering that it could use"
+            if name not in self.prices
+            else f"lists {name}, but its requirements rule it out"
+            for name in self._names
+            if name not in self.prices or not self._wanted.has(name)
+        )
+
+    @cached_property
+    def in_order(self) -> bool:
+        """True iff the types are listed cheapest first."""
+        listed = list(self.prices.values())
+        return listed == sorted(listed)
+
+    @cached_property
+    def cheapest(self) -> int:
+        return min(self.prices.values())
 
     @cached_property
     def dearest(self) -> int:
-        return max(world.offering.price for world in self.worlds)
+        return int(self._worlds.prices[self._rows].max())
 
-    @cached_property
-    def choices(self) -> frozenset[tuple[str, str, str, int]]:
-        """(type, zone, capacity type, price)"""
-        return frozenset(
-            (
-                world.instance_type.name,
-                world.offering.zone,
-                world.offering.capacity_type,
-                world.offering.price,
-            )
-            for world in self.worlds
+    def has(self, name: str, zone: str, capacity_type: str, price: int) -> bool:
+        """True iff there is such an offering among them."""
+        return name in self.prices and any(
+            (item.zone, item.capacity_type, item.price) == (zone, capacity_type, price)
+            for item in self._worlds.offered(name)
         )
 
     def distinct(self, keys: Iterable[str]) -> list[dict[str, str]]:
         """Every label set that the node may have, reduced to these keys."""
         order = tuple(sorted(keys))
         if order not in self._distinct:
-            self._distinct[order] = _distinct(self.worlds, order)
+            codes, ways = self._worlds.together(order)
+            found = {way for code in np.unique(codes[self._rows]).tolist() for way in ways[code]}
+            self._distinct[order] = [dict(items) for items in sorted(found)]
         return self._distinct[order]
 
     def values(self, key: str) -> frozenset[tuple[str, ...]]:
         """What the nodes may have of a label: per world the values that are possible, () for none."""
         if key not in self._values:
-            self._values[key] = frozenset({world.possible.get(key, ()) for world in self.worlds})
+            codes, values = self._worlds.column(key)
+            self._values[key] = frozenset(values[code] for code in np.unique(codes[self._rows]).tolist())
         return self._values[key]
 
     def rooms(self, daemons: Sequence[Daemon], taints: Sequence[Taint], name: str) -> list[Room]:
@@ -93,37 +111,22 @@ class Offer:
         )
         key = (tuple(taints), name if by_name else "")
         if key not in self._rooms:
-            order = sorted(node_keys(item.facts for item in daemons))
-            same: dict[str, list[World]] = {}
-            for world in self.worlds:
-                same.setdefault(world.instance_type.name, []).append(world)
-            found: dict[tuple[int, ...], list[InstanceType]] = {}
-            for some in same.values():
-                nodes = _distinct(some, order)
+            order = tuple(sorted(node_keys(item.facts for item in daemons)))
+            codes, ways = self._worlds.together(order)
+            mine, types = codes[self._rows], self._worlds.types[self._rows]
+            found: dict[tuple[int, ...], set[int]] = {}
+            for code in np.unique(mine).tolist():
                 sets = {
                     tuple(i for i, item in enumerate(daemons) if runs_on(item, taints, name, node))
-                    for node in nodes
+                    for node in map(dict, ways[code])
                 }
                 for chosen in sets:
-                    found.setdefault(chosen, []).append(some[0].instance_type)
+                    found.setdefault(chosen, set()).update(types[mine == code].tolist())
             self._rooms[key] = [
-                Room(tuple(daemons[i] for i in chosen), tuple(kinds), self._allocatable)
-                for chosen, kinds in found.items()
+                Room.of([daemons[i] for i in chosen], self._worlds.sold, some)
+                for chosen, some in found.items()
             ]
         return self._rooms[key]
-
-
-def _distinct(worlds: list[World], keys: Sequence[str]) -> list[dict[str, str]]:
-    if not keys:
-        return [{}] if worlds else []
-    found: set[tuple[tuple[str, str], ...]] = set()
-    for choice in {tuple(world.possible.get(key, ()) for key in keys) for world in worlds}:
-        known = [(key, values) for key, values in zip(keys, choice, strict=True) if values]
-        names = [key for key, _ in known]
-        found.update(
-            tuple(zip(names, values, strict=True)) for values in product(*(values for _, values in known))
-        )
-    return [dict(items) for items in sorted(found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,25 +137,31 @@ class Daemon:
     facts: PodFacts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Room:
-    """Types of node on which the same daemons run."""
+    """Types of node on which the same daemons run; `types` are their positions."""
 
     daemons: tuple[Daemon, ...]
-    kinds: tuple[InstanceType, ...]
-    allocatable: Callable[[InstanceType], Mapping[str, int]]
-    _least: dict[str, int] = field(default_factory=dict)
+    asked: Resources  # by the daemons together
+    sold: Sold
+    types: Codes
 
-    @cached_property
-    def asked(self) -> Resources:
-        """What the daemons ask for together."""
-        return total(item.facts.requests for item in self.daemons)
+    @staticmethod
+    def of(daemons: Sequence[Daemon], goods: Sold, types: Iterable[int]) -> Room:
+        """For these daemons on these types."""
+        asked = total(item.facts.requests for item in daemons)
+        return Room(tuple(daemons), asked, goods, np.array(sorted(types), dtype=np.int64))
 
-    def least(self, name: str) -> int:
-        """The least of a resource that one of the types leaves to pods and daemons."""
-        if name not in self._least:
-            self._least[name] = min(self.allocatable(kind).get(name, 0) for kind in self.kinds)
-        return self._least[name]
+    def short(self, asked: Resources) -> list[str]:
+        """The types that do not hold this together with the daemons.
+
+        What only daemons ask for is no concern, however much it is.
+        """
+        load = {name: amount + self.asked.get(name, 0) for name, amount in asked.items() if amount > 0}
+        if all(amount <= int(self.sold.room(name)[self.types].min()) for name, amount in load.items()):
+            return []
+        positions = self.types.tolist()
+        return [self.sold.kinds[one].name for one in positions if not fits(load, self.sold.rooms[one])]
 
 
 def attached(pod: Pod) -> bool:
@@ -194,13 +203,13 @@ class Catalogue:
         self._facts: dict[str, PodFacts] = {}
         # By the identity of spec and labels, which the problem holds: pods of one workload share them.
         self._alike: dict[tuple[int, int, str], PodFacts] = {}
-        self._allocatable: dict[str, dict[str, int]] = {}
+        self._sold: dict[str, Sold] = {}  # by pool
+        self._allocatable: dict[int, dict[str, int]] = {}  # by the identity of types, which the problem holds
         self._offers: dict[Hashable, Offer] = {}
         self._of_claim: dict[int, tuple[PlannedClaim, Offer]] = {}  # by identity
-        self._of_type: dict[tuple[str, Requirements, tuple[tuple[str, str], ...]], _Worlds] = {}
+        self._of_type: dict[tuple[str, Requirements, Labels], Worlds] = {}
         # Per pool, requirements and label: types with the values that a node of one could have.
         self.openings: dict[tuple[str, Requirements, str], list[tuple[InstanceType, frozenset[str]]]] = {}
-        self._open: dict[tuple[str, Requirements], Mapping[str, list[Offering]]] = {}
 
     @cached_property
     def daemons(self) -> tuple[Daemon, ...]:
@@ -249,20 +258,6 @@ class Catalogue:
             like = self._alike[key] = PodFacts.of(pod, self.problem.volumes)
         return PodFacts(pod, like.requests, like.node_rule, like.ports, like.spread, like.affinity, {})
 
-    def offerings(self, pool: Pool, requirements: Requirements) -> Mapping[str, list[Offering]]:
-        """Type -> offerings that are available and meet the requirements, instance type aside."""
-        asked = _without_type(requirements)
-        key, commons = (pool.name, asked), self.problem.commons
-        if key not in self._open:
-            found = _sold(pool.instance_types).offerings(asked)
-            if commons:
-                found = {
-                    name: [offering for offering in some if affordable(offering, commons)]
-                    for name, some in found.items()
-                }
-            self._open[key] = found
-        return self._open[key]
-
     def offer(self, claim: PlannedClaim) -> Offer:
         """What the cloud may make of the claim. Claims that ask for the same share it."""
         known = self._of_claim.get(id(claim))
@@ -273,14 +268,12 @@ class Catalogue:
     def _offer(self, claim: PlannedClaim) -> Offer:
         key = (claim.pool, claim.requirements, tuple(sorted(claim.labels.items())), claim.instance_types)
         if key not in self._offers:
-            pool = self.pools[claim.pool]
-            worlds = self._worlds(pool, claim.requirements, claim.labels)
-            self._offers[key] = Offer(
-                [world for name in claim.instance_types for world in worlds(name)], self.allocatable
-            )
+            worlds = self._worlds(self.pools[claim.pool], claim.requirements, claim.labels)
+            wanted = claim.requirements.get(labels.INSTANCE_TYPE)
+            self._offers[key] = Offer(worlds, claim.instance_types, wanted)
         return self._offers[key]
 
-    def worlds(self, claim: PlannedClaim) -> list[World]:
+    def worlds(self, claim: PlannedClaim) -> Iterator[World]:
         """Every (type, offering) that the cloud may pick for the claim, in the plan's order of types."""
         return self.offer(claim).worlds
 
@@ -288,122 +281,35 @@ class Catalogue:
         self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str], name: str
     ) -> list[World]:
         """The offerings of one type that meet the requirements. Claims that ask for the same share them."""
-        return self._worlds(pool, requirements, stamped)(name)
+        return list(self._worlds(pool, requirements, stamped).of(name))
 
-    def _worlds(
-        self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str]
-    ) -> Callable[[str], list[World]]:
-        asked, commons = _without_type(requirements), self.problem.commons
+    def _worlds(self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str]) -> Worlds:
+        asked, commons = without_type(requirements), self.problem.commons
         key = (pool.name, asked, tuple(sorted(stamped.items())))
         if key not in self._of_type:  # all of them are kept for as long as this plan is looked at
             certain = tuple(sorted({**pool.labels, labels.NODEPOOL: pool.name}.items()))
-            self._of_type[key] = _sold(pool.instance_types).worlds(certain, *key[1:])
-        every = self._of_type[key].of
-        if not commons:
-            return every
-        return lambda name: [world for world in every(name) if affordable(world.offering, commons)]
+            left = tuple(sorted(commons.items()))
+            self._of_type[key] = self.sold(pool).worlds(certain, *key[1:], left)
+        return self._of_type[key]
 
-    def types(self, pool: Pool) -> Mapping[str, InstanceType]:
-        """The pool's types by name."""
-        return _sold(pool.instance_types).by_name
+    def sold(self, pool: Pool) -> Sold:
+        """What the pool's provider sells."""
+        if pool.name not in self._sold:
+            self._sold[pool.name] = sold(pool.instance_types)
+        return self._sold[pool.name]
 
     def allocatable(self, kind: InstanceType) -> Mapping[str, int]:
         """What pods may use of the type."""
-        if kind.name not in self._allocatable:
-            self._allocatable[kind.name] = kind.allocatable()
-        return self._allocatable[kind.name]
-
-
-class _Sold:
-    """What a pool's provider sells, with what follows from it alone: the same for plan after plan."""
-
-    def __init__(self, kinds: tuple[InstanceType, ...]) -> None:
-        self.by_name = {kind.name: kind for kind in kinds}
-        self.offerings = lru_cache(maxsize=8)(self._offerings)
-        # 2 KiB for each offering: with all of a region's types 10 MiB for each set of requirements.
-        self.worlds = lru_cache(maxsize=2)(partial(_Worlds, self))
-
-    def _offerings(self, asked: Requirements) -> dict[str, list[Offering]]:
-        """Type -> what of it is available and meets the requirements."""
-        ways = {one.requirements for kind in self.by_name.values() for one in kind.offerings}  # a few
-        suits = {terms: asked.overlaps(terms) for terms in ways}
-        return {
-            kind.name: [
-                offering for offering in kind.offerings if offering.available and suits[offering.requirements]
-            ]
-            for kind in self.by_name.values()
-            if asked.overlaps(kind.requirements)
-        }
-
-
-class _Worlds:
-    """The worlds of all types for one set of labels and requirements; of each once it is asked for."""
-
-    def __init__(
-        self,
-        sold: _Sold,
-        certain: tuple[tuple[str, str], ...],
-        asked: Requirements,
-        stamped: tuple[tuple[str, str], ...],
-    ) -> None:
-        self._sold, self._asked = sold, asked
-        # What the requirements of an offering allow: most types are offered in the same ways.
-        self._terms: dict[Requirements, dict[str, tuple[str, ...]]] = {}
-        self._certain, self._stamped = dict(certain), dict(stamped)
-        self._known: dict[str, list[World]] = {}
-
-    def of(self, name: str) -> list[World]:
-        if name not in self._known:
-            kind = self._sold.by_name.get(name)
-            offered = self._sold.offerings(self._asked).get(name, ())
-            self._known[name] = [] if kind is None else self._made(kind, offered)
-        return self._known[name]
-
-    def _made(self, kind: InstanceType, offerings: Sequence[Offering]) -> list[World]:
-        """Each offering with the values that each label may have, but for the host name, not known yet."""
-        certain = {
-            **self._certain,
-            labels.REGISTERED: "true",
-            labels.INITIALIZED: "true",
-            labels.INSTANCE_TYPE: kind.name,
-        }
-        asked, stamped = self._asked, self._stamped
-        # A label that only the claim asks for is stamped with one value.
-        base = {item.key: _some(stamped.get(item.key) or item.any_value()) for item in asked}
-        base.update({key: (value,) for key, value in stamped.items()})
-        base.update(_allowed(asked, kind.requirements))
-        found = []
-        for offering in offerings:
-            terms = offering.requirements
-            if terms not in self._terms:
-                self._terms[terms] = _allowed(asked, terms)
-            possible = {**base, **self._terms[terms]}
-            possible.update({key: (value,) for key, value in certain.items()})
-            # Kubelets still set the older names of these labels beside the current ones.
-            possible.update({old: possible[key] for old, key in labels.ALIASES.items() if key in possible})
-            found.append(World(kind, offering, {key: values for key, values in possible.items() if values}))
+        found = self._allocatable.get(id(kind))  # two pools may sell one type with other room
+        if found is None:
+            found = self._allocatable[id(kind)] = kind.allocatable()
         return found
 
 
-_sold = by_identity(2)(_Sold)
-
-
 @lru_cache(maxsize=1_024)  # 2 KiB each, as model/requirement.py has them
-def _without_type(requirements: Requirements) -> Requirements:
+def without_type(requirements: Requirements) -> Requirements:
+    """What is required of everything but the instance type."""
     return Requirements.of(item for item in requirements if item.key != labels.INSTANCE_TYPE)
-
-
-def _allowed(asked: Requirements, sold: Requirements) -> dict[str, tuple[str, ...]]:
-    found = {}
-    for key, item in sold.by_key.items():
-        allowed = asked.by_key[key].intersection(item) if key in asked.by_key else item
-        if not allowed.complement:
-            found[key] = tuple(sorted(allowed.values))
-    return found
-
-
-def _some(value: str) -> tuple[str, ...]:
-    return (value,) if value else ()
 
 
 def node_keys(facts: Iterable[PodFacts]) -> frozenset[str]:

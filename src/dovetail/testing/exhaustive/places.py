@@ -18,7 +18,8 @@ from dovetail.model.resources import Resources, add, fits, subtract
 from dovetail.model.selector import Selector
 from dovetail.model.spread import spread_rules
 from dovetail.verify.existing import cluster_view
-from dovetail.verify.worlds import Catalogue, World, node_keys, runs_on
+from dovetail.verify.sold import World
+from dovetail.verify.worlds import Catalogue, node_keys, runs_on
 
 # Labels that every node of ours gets by itself: never written on a claim.
 _GIVEN = frozenset({labels.REGISTERED, labels.INITIALIZED, labels.NODEPOOL, labels.HOSTNAME})
