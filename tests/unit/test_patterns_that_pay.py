@@ -8,8 +8,10 @@ import pytest
 
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
+from dovetail.solve.bound import topology_mip
+from dovetail.solve.bound.scope import Kinds
 from dovetail.solve.bound.topology_colgen import Enumeration, Master, Pricing, SitePatterns, joined
-from dovetail.solve.bound.topology_mip import program
+from dovetail.solve.bound.topology_mip import Ruled, TopologyBound, program
 from dovetail.solve.bound.topology_model import Rows, topology_sites_of
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.instance import Instance
@@ -65,10 +67,8 @@ CASES: dict[str, tuple[list[Document], list[Document], list[Document]]] = {
 }
 
 
-def rows_of(problem: Problem) -> tuple[Instance, Rows]:
-    """The program of a plan that promises each pod the first tier that has a node for it."""
-    instance = Instance(problem, SolveBudget(Budget()))
-    columns = OfferingsTable(instance.tables, len(instance.axis.names))
+def promised(instance: Instance) -> Kinds:
+    """Each pod is promised the first tier that has a node for it."""
     kinds = {}
     for pod_class in instance.pod_classes:
         tiers = [
@@ -81,9 +81,15 @@ def rows_of(problem: Problem) -> tuple[Instance, Rows]:
             )
         ]
         kinds[pod_class.index, 0, tiers[0]] = list(pod_class.pods)
-    return instance, program(
-        instance, topology_sites_of(instance, columns, instance.nodes.capacity.copy(), kinds)
-    )
+    return kinds
+
+
+def rows_of(problem: Problem) -> tuple[Instance, Rows]:
+    """The program of a plan that keeps those promises."""
+    instance = Instance(problem, SolveBudget(Budget()))
+    columns = OfferingsTable(instance.tables, len(instance.axis.names))
+    free = instance.nodes.capacity.copy()
+    return instance, program(instance, topology_sites_of(instance, columns, free, promised(instance)))
 
 
 def least(master: Master) -> float:
@@ -126,3 +132,22 @@ def test_a_node_is_bought_only_with_a_pod_of_its_pool_on_it() -> None:
     own = rows.topology_sites.own[:, master.patterns.site].T
     assert (own & (master.patterns.counts > 0)).any(axis=1).all()
     assert (~own & (master.patterns.counts > 0)).any(), "no pod visits: the case shows nothing"
+
+
+def test_patterns_that_are_not_chosen_from_cost_more_by_their_reduced_prices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The more there are to choose from the more is proven, before all are, and never more than with all."""
+    pods, pools, _ = CASES["zones and hosts"]
+    problem = to_problem(scenario(pods, pools, instance_types()))
+    monkeypatch.setattr(topology_mip, "_SMALL", 0)
+    monkeypatch.setattr(TopologyBound, "_by_sites", lambda *_: (Ruled(), None))  # patterns alone
+    proven = []
+    for many in (1, 50, 100, 150, 200, MANY):
+        monkeypatch.setattr(topology_mip, "_MOST_PATTERNS", many)
+        instance = Instance(problem, SolveBudget(Budget(work=1_000_000)))
+        columns = OfferingsTable(instance.tables, len(instance.axis.names))
+        bound = TopologyBound(instance, columns)
+        proven.append(bound.bound(instance.nodes.capacity.copy(), promised(instance), 10**9))
+    assert proven == sorted(proven)
+    assert len(set(proven)) > 3, proven

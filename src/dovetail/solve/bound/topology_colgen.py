@@ -68,7 +68,7 @@ class Master:
         """What fractions of patterns cost at least, the reduced price of each pattern (N,), and whether a
         plan for less than `most` can use it.
 
-        In dollars per hour. The bound is 0 where the work does not suffice.
+        In dollars per hour. The bound is negative where the work does not suffice.
         """
         found = self.plain(work)
         chosen = np.zeros(len(self.patterns), dtype=np.bool_)
@@ -79,11 +79,11 @@ class Master:
                 break
             chosen[rest[np.argsort(value[rest], kind="stable")[:NEW]]] = True
             if not work.left:
-                return 0.0, value, np.ones_like(chosen)
+                return -np.inf, value, np.ones_like(chosen)
             found = self.linear(chosen, work)
             value = self.reduced(found) if found else value
         else:
-            return 0.0, value, np.ones_like(chosen)
+            return -np.inf, value, np.ones_like(chosen)
         if not found:
             return float("inf"), value, ~chosen
         return found.least, value, value <= (most - found.least) + most * LINEAR

@@ -191,7 +191,9 @@ class TopologyBound:
         if not every and rows.size <= _SMALL:
             return Ruled(bound)
         ruled = self._chosen(rows, master, few, price, MOST if every else HALF)
-        return replace(ruled, bound=max(bound, ruled.bound) if every else bound, settled=every)
+        # A plan with any other pattern costs its reduced price more than fractions of patterns at least.
+        others = _in_nano(least + float(np.min(value[~few], initial=np.inf)))
+        return replace(ruled, bound=max(bound, min(ruled.bound, others)), settled=every)
 
     def _by_few(self, rows: Rows, price: int) -> Ruled:
         """By patterns that pay, found one after another; a plan may need others as well."""
@@ -216,9 +218,8 @@ class TopologyBound:
         """The best choice of these patterns (N,) that costs less than `price`; its bound is about no
         others.
         """
-        model, work = master.model(kept), self._instance.work
         below = price / NANO_DOLLARS * LESS
-        answer = minimum(model, work, share=share, below=below)
+        answer = minimum(master.model(kept), self._instance.work, share=share, below=below)
         bound = min(price, _in_nano(answer.bound))
         if answer.values is None:
             return Ruled(bound)
