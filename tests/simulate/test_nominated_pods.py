@@ -179,3 +179,32 @@ def test_nodes_open_once_the_watch_shows_the_nominations_and_do_not_wait_for_eve
 
     (opened,) = play(script).records("nodes.opened")
     assert opened["t"] - nominated[0] == LONGEST_SHOW
+
+
+def test_all_pods_are_nominated_when_their_nodes_open_though_the_scheduler_tries_them(
+    monkeypatch: Any,
+) -> None:
+    """On a closed node each attempt takes a nomination away, and it takes a while to write them all."""
+    missing: list[int] = []
+    written: list[str] = []
+
+    async def script(world: Operated) -> None:
+        patch = world.client.patch
+
+        async def late(kind: Any, *names: str, **how: Any) -> Any:
+            if kind is Pod and how.get("json"):
+                written.append(names[0])
+                await world.clock.sleep(len(written) % 5 * SECOND // 50)
+            elif kind is Node and how.get("json"):
+                missing.append(sum(not one.status.nominated_node_name for one in world.state.all(Pod)))
+            return await patch(kind, *names, **how)
+
+        monkeypatch.setattr(world.client, "patch", late)
+        # A scheduler without any node does not try pods when one comes.
+        world.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "full"}})
+        world.create(node_class(), pool(), inflate(40, **spread("inflate")))
+        await until_bound(world)
+
+    world = play(script)
+    assert len(world.records("nodes.opened")) == 1
+    assert not any(missing)

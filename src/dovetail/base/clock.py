@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 SECOND = 1_000_000_000
@@ -28,3 +29,13 @@ class Clock(Protocol):
 
     async def sleep(self, nanoseconds: int) -> None:
         """Return once `nanoseconds` have passed; a value of 0 or less only yields to other tasks."""
+
+
+async def within(clock: Clock, event: asyncio.Event, nanoseconds: int) -> None:
+    """Return once the event is set, or once `nanoseconds` have passed."""
+    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(nanoseconds))]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

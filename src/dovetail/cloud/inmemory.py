@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dovetail.base.clock import SECOND, Clock
+from dovetail.base.clock import SECOND, Clock, within
 from dovetail.base.streams import stream
 from dovetail.cloud.choice import Pool
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Letter
@@ -99,16 +99,7 @@ class MemoryQueue:
         """Until a letter comes, or one comes back, or the time is over."""
         self._news.clear()
         until = min((hidden for _, hidden in self._letters.values()), default=end)
-        loop = asyncio.get_running_loop()
-        waits = {
-            loop.create_task(self._news.wait(), name="queue: news"),
-            loop.create_task(self._clock.sleep(min(until, end) - self._clock.now()), name="queue: time"),
-        }
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waits:
-                task.cancel()
+        await within(self._clock, self._news, min(until, end) - self._clock.now())
 
 
 __all__ = ["Delay", "Limit", "MemoryQueue", "Uniform"]

@@ -201,10 +201,14 @@ class Promises:
             if one.node in nodes and one.machine not in machines
         )
 
-    def bound(self, key: str, now: int) -> None:
-        """The pod is bound, wherever that is."""
-        if self._drop(key):
-            self._bound = now
+    def bound(self, key: str, now: int) -> str | None:
+        """The pod is bound, wherever that is. Answers the machine that was promised, None for none."""
+        promise = self._by_pod.get(key)
+        if promise is None:
+            return None
+        self._drop(key)
+        self._bound = now
+        return promise.machine
 
     def place(self, pod: Pod, find: Callable[[str], Machine | None], now: int) -> Machine | None:
         """Where the pod is promised to run, if that still holds; `find` answers machines that stay."""

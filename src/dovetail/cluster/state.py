@@ -104,6 +104,7 @@ class State:
         self._providers = ProviderIndex()
         self._callbacks: list[Callback] = []
         self._on_promise: list[Callable[[str], None]] = []
+        self._on_bound: list[Callable[[Pod, str], None]] = []
         self._replaying = False
         # Names of claims or nodes -> until when they are nominated for pods that will be bound to them, in
         # the order in which that ends: what is nominated once it is gone ends with it.
@@ -236,6 +237,10 @@ class State:
     def on_promise(self, callback: Callable[[str], None]) -> None:
         """Call back with the key of every pod that is given a place."""
         self._on_promise.append(callback)
+
+    def on_bound(self, callback: Callable[[Pod, str], None]) -> None:
+        """Call back with every pod that is bound and had a place, and the name of the machine of that."""
+        self._on_bound.append(callback)
 
     def promised_on(self, machine: Machine) -> tuple[str, ...]:
         """Keys of the pods that were given a place on the machine, whether that holds or not."""
@@ -388,7 +393,9 @@ class State:
             if new is None:
                 self._promises.forget(present.key)
             elif present.spec.node_name:
-                self._promises.bound(present.key, now)
+                if (place := self._promises.bound(present.key, now)) is not None:
+                    for callback in self._on_bound:
+                        callback(present, place)
             elif old is None and self._promises.succeed(present, now):
                 self._promised(present.key)
         elif isinstance(present, Node):

@@ -3,11 +3,11 @@
 A nomination counts from when its Node exists, and any failed attempt to schedule the pod takes it away, which
 wakes those that it kept from the room: set again at once, all of them would be tried for ever. So nodes that
 are bought for pods register with a taint. Once no other one is left that goes by itself, their pods are
-nominated, and once that shows the taint goes, of all nodes that are as far together: to each node that opens
-the scheduler tries all pods that wait. From then on a nomination that was taken away is set again ever more
-seldom while the place holds. A node that is bought in place of another is held until those of its
-pods that go elsewhere are there: the scheduler comes to new pods before they are nominated, and goes by its
-scores.
+nominated, and once all of them are at one moment the taint goes, of all nodes that are as far together: to
+each node that opens the scheduler tries all pods that wait. From then on a nomination that was taken away is
+set again ever more seldom while the place holds. A node that is bought in place of another is held until
+those of its pods that go elsewhere are there: the scheduler comes to new pods before they are nominated, and
+goes by its scores.
 
 An annotation that is written with it marks Dovetail's own nominations, not the scheduler's, which are for
 pods that evict others: those are never touched. A later process takes up the places that it finds so.
@@ -24,7 +24,7 @@ from typing import Any, cast
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, condition
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import MINUTE, SECOND, within
 from dovetail.base.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from dovetail.base.metrics import Metric
 from dovetail.cluster.nodes import Machine, is_ephemeral
@@ -32,6 +32,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.nodeclaim.status import REGISTERED
 from dovetail.controllers.provisioning.causes import leans, open_to
+from dovetail.controllers.provisioning.exchange import Exchange
 from dovetail.controllers.provisioning.pods import evicts
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -60,6 +61,8 @@ LONGEST_HOLD = 60 * SECOND
 # A node that is up waits for so long at most for pods that go elsewhere first: budgets may hold them back.
 LONGEST_WAIT = 5 * SECOND
 LONGEST_SHOW = SECOND // 2  # until the watch shows what was nominated, before its nodes open
+CALM = SECOND // 5  # without a nomination that is taken away: the scheduler may have tried all pods
+LONGEST_CALM = 10 * SECOND  # for which that is waited for, before nodes open
 SETTLED = SECOND // 5  # since a pod got a place: the scheduler has come to it
 ALL_NODES = "all"  # the one key of the queue that opens nodes
 
@@ -186,13 +189,18 @@ class Nominator:
         self._up: dict[str, int] = {}  # nodes that are held for others alone, and since when
         self._latest = 0  # when a pod got a place last, by the monotonic clock
         self._not_before = 0  # the instant from which it may be tried again after it was not allowed
+        self._lost = 0  # when a nomination was taken away last, by the monotonic clock
+        self._unseen: dict[str, int] = {}  # by pod key a version that was written, until the watch shows it
+        self._all_seen = asyncio.Event()
         self.queue = context.queue("pod.nomination", self.reconcile, of=Pod, concurrency=AT_ONCE)
         self.openings = context.queue("node.opening", self.open_nodes, concurrency=1)
         self._state.subscribe(self._notice)
         self._state.on_promise(self._placed)
+        self._exchange = Exchange(self._state)
 
     def _placed(self, key: str) -> None:
         self._latest = self._context.clock.monotonic()
+        self._set.pop(key, None)
         self.queue.add(key)
         if self._holds:
             self.openings.add(ALL_NODES)
@@ -201,6 +209,7 @@ class Nominator:
         if isinstance(new, Node) and OPENING in new.spec.taints:
             self.openings.add(ALL_NODES)
         if isinstance(old or new, Pod):
+            self._see(cast("Pod | None", old), cast("Pod | None", new))
             self._pass_on(cast("Pod | None", old), cast("Pod | None", new))
         if isinstance(new, Pod) and not new.spec.node_name:
             if not self._state.news():
@@ -211,6 +220,20 @@ class Nominator:
             self._set.pop(old.key, None)
         elif kind is Node or kind is NodeClaim:
             self._look_at(old, new)
+
+    def _see(self, old: Pod | None, new: Pod | None) -> None:
+        """Whether a nomination is gone, and whether one that was written shows."""
+        nominated = old is not None and bool(old.status.nominated_node_name)
+        if nominated and new is not None and not new.spec.node_name and not new.status.nominated_node_name:
+            self._lost = self._context.clock.monotonic()
+            self._exchange.lost(new)
+        pod = new or old
+        if pod is None or pod.key not in self._unseen:
+            return
+        if new is None or int(new.metadata.resource_version) >= self._unseen[pod.key]:
+            del self._unseen[pod.key]
+        if not self._unseen:
+            self._all_seen.set()
 
     def _pass_on(self, old: Pod | None, new: Pod | None) -> None:
         """The turn of those that wait for this one to be tried; what was bound makes their attempts new."""
@@ -300,17 +323,46 @@ class Nominator:
         behind = self._behind() if self._enabled else None
         ready = {node.metadata.name: node for node in held if self._opens(node, behind)}
         self._up = {name: since for name, since in self._up.items() if name not in ready}
-        writes = [
+        nominated = await self._nominate(ready)
+        await asyncio.gather(*(self._open(node) for node in ready.values()))
+        if ready:
+            self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=nominated)
+        return SETTLED if self._up else SECOND
+
+    async def _nominate(self, ready: Mapping[str, Node]) -> int:
+        """Nominate the pods of these nodes, so that all of them are at one moment; answers how many were.
+
+        The scheduler may be trying pods, as a node that comes up wakes them all: while their nodes are closed
+        each attempt takes a nomination away, and that wakes those which failed before. So what is gone by the
+        time the last one shows is set again once no more go, and the woken ones were tried too, which takes
+        as long once more.
+        """
+        clock, keys = self._context.clock, set[str]()
+        until = clock.monotonic() + LONGEST_CALM
+        while writes := self._missing(ready):
+            begun = clock.monotonic()
+            keys.update(pod.key for pod, _ in writes)
+            tried = await asyncio.gather(*(self._try(pod, wanted) for pod, wanted in writes))
+            written = [pod for pod in tried if pod is not None]
+            await self._shown(written)
+            if not written or clock.monotonic() >= until:
+                break
+            if self._missing(ready):
+                while (left := min(self._calm(begun), until) - clock.monotonic()) > 0:
+                    await clock.sleep(left)
+        return len(keys)
+
+    def _calm(self, begun: int) -> int:
+        """The instant at which it is, if no nomination of those since `begun` goes from now on."""
+        return self._lost + max(CALM, self._lost - begun)
+
+    def _missing(self, ready: Mapping[str, Node]) -> list[tuple[Pod, Operations]]:
+        """What is to be written so that the pods of these nodes are nominated."""
+        return [
             (pod, wanted)
             for pod, place in self._places(ready.values())
             if place.name in ready and (wanted := nomination(pod, place.name))
         ]
-        written = await asyncio.gather(*(self._try(pod, wanted) for pod, wanted in writes))
-        await self._shown(pod for pod in written if pod is not None)
-        await asyncio.gather(*(self._open(node) for node in ready.values()))
-        if ready:
-            self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=len(writes))
-        return SETTLED if self._up else SECOND
 
     def _places(self, nodes: Iterable[Node]) -> list[tuple[Pod, Machine]]:
         """The places on these nodes that hold, in order of the pods' keys."""
@@ -416,15 +468,17 @@ class Nominator:
         It has nodes from a watch of their own. On a busy machine it saw them open before it knew what was
         nominated to them, and filled them with pods whose own nodes were still to open.
         """
-        versions = {pod.key: int(pod.metadata.resource_version) for pod in written}
-        clock = self._context.clock
-        until = clock.monotonic() + LONGEST_SHOW
-        while clock.monotonic() < until and any(self._unseen(*item) for item in versions.items()):
-            await clock.sleep(LONGEST_SHOW // 100)
-
-    def _unseen(self, key: str, version: int) -> bool:
-        pod = self._state.get(Pod, key)
-        return pod is not None and int(pod.metadata.resource_version) < version
+        known = ((pod, self._state.get(Pod, pod.key)) for pod in written)
+        self._unseen = {
+            pod.key: version
+            for pod, seen in known
+            if seen is not None
+            and int(seen.metadata.resource_version) < (version := int(pod.metadata.resource_version))
+        }
+        if self._unseen:
+            self._all_seen.clear()
+            await within(self._context.clock, self._all_seen, LONGEST_SHOW)
+            self._unseen.clear()
 
     async def _try(self, pod: Pod, wanted: Operations) -> Pod | None:
         try:

@@ -10,7 +10,7 @@ from dovetail.api.codec import encode
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.meta import Condition, Object, condition
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
-from dovetail.base.clock import SECOND, Clock
+from dovetail.base.clock import SECOND, Clock, within
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.base.streams import stream
 from dovetail.kube.client import Client, EventType
@@ -138,15 +138,7 @@ class Scheduler:
         if due is None:
             await self._news.wait()
             return
-        waits = [
-            asyncio.ensure_future(self._news.wait()),
-            asyncio.ensure_future(self._clock.sleep(due - self._clock.now())),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await within(self._clock, self._news, due - self._clock.now())
 
     async def _try(self, pod: Pod) -> None:
         verdict = self._feasibility.judge(pod)

@@ -1,0 +1,161 @@
+"""Who gets the place of a pod that went elsewhere: those whose room it took there.
+
+Nominated as before, they would be more than their node holds. Each would then keep the next one out, until
+one is refused while no room is free, and a node is bought for it. Yet as much is left free as was taken: the
+pod's own place, which is given to another at once, as the scheduler does not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dovetail.api.core import Node, Pod
+from dovetail.cluster.nodes import Machine, is_ephemeral
+from dovetail.cluster.promises import room_left
+from dovetail.cluster.state import State
+from dovetail.controllers.provisioning.causes import leans
+from dovetail.model import labels
+from dovetail.model.resources import CPU, MEMORY, Resources, add, pod_requests, subtract, total
+from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
+
+FEW = 32  # pods of a machine that are looked at: each may be compared with each of another one
+
+
+class Exchange:
+    """Gives the places that pods left to others, when one is bound elsewhere than planned, and when one that
+    its node has no room for lost its nomination: others may wait by then that it can change places with.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        state.on_bound(self._bound)
+
+    def lost(self, pod: Pod) -> None:
+        """The pod, which waits, lost its nomination."""
+        place = self._state.promised(pod)
+        if place is None or place.node is None or _enough(self._free(place, self._waiting(place))):
+            return
+        for other in self._state.promised_machines():
+            if other.name != place.name and self._relieve(place, other):
+                return
+
+    def _bound(self, pod: Pod, place: str) -> None:
+        node, left = self._state.get(Node, pod.spec.node_name), self._state.staying(place)
+        if node is None or left is None or node.metadata.name == left.name:
+            return
+        there = Machine(node, self._state.claim_of(node))
+        if _owner(pod) and not _has_claims(pod):
+            # To any rule they are the same, so the other has the place; where it had its own, room is left.
+            other = self._like(pod, there, left)
+            if other is not None:
+                before = self._state.promised(other)
+                self._state.promise(other, place)
+                left = before
+        if left is not None and left.name != there.name:
+            self._relieve(there, left)
+
+    def _like(self, pod: Pod, there: Machine, left: Machine) -> Pod | None:
+        """One that is alike and waits, with a place on the machine, or else in its zone if that was left."""
+        machines = [there]
+        if leans(pod) and _zone(there) != _zone(left):
+            machines += (one for one in self._state.promised_machines() if _zone(one) == _zone(there))
+        for machine in machines:
+            alike = [one for one in self._waiting(machine) if _owner(one) == _owner(pod)]
+            if alike:
+                return min(alike, key=_nominated)
+        return None
+
+    def _waiting(self, machine: Machine) -> list[Pod]:
+        """The pods that wait and have a place on the machine which holds."""
+        pods = (self._state.get(Pod, key) for key in self._state.promised_on(machine))
+        found = self._state.places(pod for pod in pods if pod is not None and not pod.spec.node_name)
+        return [pod for pod, place in found if place.name == machine.name]
+
+    def _relieve(self, crowded: Machine, other: Machine) -> bool:
+        """Where more pods wait for the first machine than it has room for, one goes to the other: the
+        smallest that will do, in exchange for some that wait there if it must be. True iff none has to.
+        """
+        waiting, there = self._waiting(crowded), self._waiting(other)
+        free = self._free(crowded, waiting)
+        if _enough(free):
+            return True
+        room = self._free(other, there)
+        able = self._able(there, other, crowded)
+        for pod in self._able(waiting, crowded, other):
+            wanted = pod_requests(pod)
+            left, needed = add(free, wanted), subtract(room, wanted)
+            back: list[Pod] = []
+            for one in able:
+                if _enough(needed):
+                    break
+                given = pod_requests(one)
+                if _enough(subtract(left, given)):
+                    left, needed = subtract(left, given), add(needed, given)
+                    back.append(one)
+            if _enough(left) and _enough(needed):
+                self._state.promise(pod, other.name)
+                for one in back:
+                    self._state.promise(one, crowded.name)
+                return True
+        return False
+
+    def _free(self, machine: Machine, waiting: Sequence[Pod]) -> Resources:
+        """What the machine has beside the pods that run there and those that wait; below 0 where it lacks."""
+        bound = self._state.pods_on(machine.name) if machine.node is not None else ()
+        return subtract(room_left(machine, bound), total(map(pod_requests, waiting)))
+
+    def _able(self, pods: Iterable[Pod], source: Machine, target: Machine) -> list[Pod]:
+        """Those that may as well go to the target, the smallest first, and first those not nominated now."""
+        same = _zone(source) == _zone(target)
+        found = (pod for pod in pods if _movable(pod) and (same or not leans(pod)) and _open(pod, target))
+        return sorted(found, key=lambda pod: (_nominated(pod), _size(pod)))[:FEW]
+
+
+def _movable(pod: Pod) -> bool:
+    """True iff nothing but zones, taints and room decides where the pod may run."""
+    spec = pod.spec
+    apart = any(
+        rule.when_unsatisfiable == "DoNotSchedule" and rule.topology_key != labels.ZONE
+        for rule in spec.topology_spread_constraints
+    )
+    return not (apart or spec.node_selector or spec.affinity is not None or _has_claims(pod))
+
+
+def _has_claims(pod: Pod) -> bool:
+    """True iff the pod has volumes of its own, which may be in a zone."""
+    volumes = pod.spec.volumes
+    return any(one.persistent_volume_claim is not None or one.ephemeral is not None for one in volumes)
+
+
+def _owner(pod: Pod) -> str:
+    """The UID of what made the pod, "" for none: pods of one owner are the same to any rule."""
+    owner = pod.metadata.controller()
+    return owner.uid if owner is not None else ""
+
+
+def _enough(room: Resources) -> bool:
+    return all(amount >= 0 for amount in room.values())
+
+
+def _zone(machine: Machine) -> str:
+    return machine.subject.metadata.labels.get(labels.ZONE, "")
+
+
+def _nominated(pod: Pod) -> bool:
+    return bool(pod.status.nominated_node_name)
+
+
+def _size(pod: Pod) -> tuple[int, int]:
+    wanted = pod_requests(pod)
+    return wanted.get(CPU, 0), wanted.get(MEMORY, 0)
+
+
+def _open(pod: Pod, machine: Machine) -> bool:
+    """True iff no taint of the machine that stays keeps the pod off it."""
+    found = machine.node or machine.claim
+    return found is not None and all(
+        taint.effect == PREFER_NO_SCHEDULE
+        or is_ephemeral(taint)
+        or any(tolerates(one, taint) for one in pod.spec.tolerations)
+        for taint in found.spec.taints
+    )

@@ -1,0 +1,162 @@
+"""Who gets the place that a pod left, which went elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Node, Pod
+from dovetail.base.clock import SECOND
+from dovetail.cluster.state import State
+from dovetail.controllers.provisioning.exchange import Exchange
+from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.labels import HOSTNAME, ZONE
+
+SPREAD = {
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    ]
+}
+NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}}
+APART = {"topologySpreadConstraints": [{**SPREAD["topologySpreadConstraints"][0], "topologyKey": HOSTNAME}]}
+VOLUME = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+GPU = {"key": "gpu", "effect": "NoSchedule"}
+
+
+class Still:
+    """A clock that stands still."""
+
+    def now(self) -> int:
+        return SECOND
+
+    def monotonic(self) -> int:
+        return SECOND
+
+    async def sleep(self, nanoseconds: int) -> None:
+        raise AssertionError(f"something waits for {nanoseconds} ns")
+
+
+class World:
+    """Nodes of some CPUs in zones, and pods that have places there."""
+
+    def __init__(self) -> None:
+        self.state = State(MemoryServer(Still()).client(), Still())
+        self.exchange = Exchange(self.state)
+
+    def node(self, name: str, cpu: int, zone: str = "a", *taints: dict[str, str]) -> None:
+        document: dict[str, Any] = {
+            "metadata": {"name": name, "labels": {ZONE: zone}},
+            "spec": {"taints": list(taints)},
+            "status": {"allocatable": {"cpu": str(cpu), "pods": "99"}},
+        }
+        self.state.apply("ADDED", decode(document, Node))
+
+    def pod(self, name: str, cpu: int, place: str, **spec: Any) -> None:
+        """It waits; what it is named before the dash is what made it."""
+        pod = self._read(name, cpu, spec)
+        self.state.apply("ADDED", pod)
+        self.state.promise(pod, place)
+
+    def bind(self, name: str, cpu: int, node: str, **spec: Any) -> None:
+        self.state.apply("MODIFIED", self._read(name, cpu, {**spec, "nodeName": node}))
+
+    def _read(self, name: str, cpu: int, spec: dict[str, Any]) -> Pod:
+        app = name.split("-")[0]
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": True}
+        container = {"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}
+        meta = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner]}
+        return decode({"metadata": meta, "spec": {"containers": [container], **spec}}, Pod)
+
+    def places(self) -> dict[str, str]:
+        waiting = [pod for pod in self.state.all(Pod) if not pod.spec.node_name]
+        return {pod.metadata.name: place.name for pod, place in self.state.places(waiting)}
+
+
+def crowd(**spec: Any) -> World:
+    """`big` fills one node and `small` and `tiny` the other; another small one went to the first."""
+    world = World()
+    world.node("n1", 4)
+    world.node("n2", 4)
+    world.pod("big-1", 4, "n1", **spec)
+    world.pod("small-1", 2, "n2")
+    world.pod("tiny-1", 1, "n2")
+    world.pod("tiny-2", 1, "n2")
+    return world
+
+
+def test_what_went_to_the_place_of_its_like_leaves_it_its_own() -> None:
+    world = World()
+    world.node("n1", 2)
+    world.node("n2", 2, "b")
+    for name in ("web-1", "web-2"):
+        world.pod(name, 1, "n1", **SPREAD, **VOLUME)
+    for name in ("job-1", "job-2"):
+        world.pod(name, 1, "n1" if name == "job-1" else "n2", **SPREAD, **NEAR)
+    world.bind("job-2", 1, "n1", **SPREAD, **NEAR)
+    assert world.places()["job-1"] == "n2"
+    world.bind("web-1", 1, "n2", **SPREAD, **VOLUME)  # its volume may be in that zone
+    assert world.places()["web-2"] == "n1"
+
+
+def test_the_smallest_that_makes_room_has_the_place_that_was_left() -> None:
+    world = World()
+    world.node("n1", 6)
+    world.node("n2", 2)
+    for name, cpu in (("big-1", 3), ("middle-1", 2), ("tiny-1", 1)):
+        world.pod(name, cpu, "n1")
+    world.pod("small-1", 2, "n2")
+    world.bind("small-1", 2, "n1")
+    assert world.places() == {"big-1": "n1", "middle-1": "n2", "tiny-1": "n1"}
+
+
+def test_a_large_one_goes_in_exchange_for_small_ones() -> None:
+    world = crowd()
+    world.bind("small-1", 2, "n1")
+    assert world.places() == {"big-1": "n2", "tiny-1": "n1", "tiny-2": "n1"}
+
+
+@pytest.mark.parametrize("rule", [NEAR, APART, VOLUME, {"nodeSelector": {"disk": "ssd"}}])
+def test_one_that_other_rules_place_stays(rule: dict[str, Any]) -> None:
+    world = crowd(**rule)
+    world.bind("small-1", 2, "n1")
+    assert world.places() == {"big-1": "n1", "tiny-1": "n2", "tiny-2": "n2"}
+
+
+@pytest.mark.parametrize(("zone", "taints"), [("b", ()), ("a", (GPU,))])
+def test_one_stays_that_the_zone_or_a_taint_keeps_off(zone: str, taints: tuple[dict[str, str], ...]) -> None:
+    world = World()
+    world.node("n1", 2)
+    world.node("n2", 2, zone, *taints)
+    world.pod("web-1", 2, "n1", **SPREAD)
+    world.pod("job-1", 2, "n2", tolerations=[{"operator": "Exists"}])
+    world.bind("job-1", 2, "n1")
+    assert world.places() == {"web-1": "n1"}
+
+
+def test_one_of_its_zone_takes_the_place_that_a_spread_pod_left_in_another() -> None:
+    """And its own goes to the one that was crowded out."""
+    world = World()
+    for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b")):
+        world.node(name, 1, zone)
+    world.pod("web-1", 1, "n3", **SPREAD)
+    world.pod("web-2", 1, "n2", **SPREAD)
+    world.pod("api-1", 1, "n1", **SPREAD)
+    world.bind("web-1", 1, "n1", **SPREAD)
+    assert world.places() == {"web-2": "n3", "api-1": "n2"}
+
+
+def test_what_finds_none_to_change_with_does_when_it_is_refused_later() -> None:
+    world = World()
+    world.node("n1", 4)
+    world.node("n2", 4)
+    world.pod("big-1", 4, "n1")
+    world.pod("wide-1", 4, "n2")
+    world.pod("small-1", 1, "n9")  # whose node went
+    world.bind("small-1", 1, "n1")
+    assert world.places()["big-1"] == "n1"
+    world.node("n3", 5)
+    world.pod("tiny-1", 1, "n3")
+    world.exchange.lost(next(pod for pod in world.state.all(Pod) if pod.metadata.name == "big-1"))
+    assert world.places() == {"big-1": "n3", "wide-1": "n2", "tiny-1": "n3"}
