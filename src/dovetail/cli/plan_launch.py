@@ -7,21 +7,21 @@ launched; of spot pools a fleet weighs price and depth, and takes a deep one tha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.base.errors import CloudError
-from dovetail.cloud.choice import Choice, Pool, Request, chosen, offered
+from dovetail.cloud.choice import Candidate, Choice, Offered, Pool, Request, chosen, offered
 from dovetail.cloud.spot_market import spot_markets
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import CPU, Resources, fits
+from dovetail.model.resources import CPU, Resources
 
 _MARKETS = 20  # simulated spot markets, of which the mean is likely
 
@@ -32,12 +32,35 @@ def as_launched(problem: Problem, plan: Plan) -> Plan:
     return replace(plan, claims=tuple(map(launches.priced, plan.claims)))
 
 
+class _Rooms:
+    """What the types of a pool have for pods, in columns."""
+
+    def __init__(self, kinds: tuple[InstanceType, ...]) -> None:
+        self.by_name = {kind.name: kind for kind in kinds}
+        self.position = {kind.name: index for index, kind in enumerate(kinds)}
+        self._rooms = [kind.allocatable() for kind in kinds]
+        self._columns: dict[str, npt.NDArray[np.int64]] = {}
+
+    def holding(self, rows: npt.NDArray[np.int64], requests: Resources) -> npt.NDArray[np.bool_]:
+        """Which of the types at these positions hold so much."""
+        holds = np.ones(len(rows), dtype=np.bool_)
+        for name, amount in requests.items():
+            if amount > 0:
+                holds &= self._column(name)[rows] >= amount
+        return holds
+
+    def _column(self, name: str) -> npt.NDArray[np.int64]:
+        if name not in self._columns:
+            self._columns[name] = np.array([room.get(name, 0) for room in self._rooms], dtype=np.int64)
+        return self._columns[name]
+
+
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What is offered of the types that a claim lists, and the least that one of them has for pods."""
+    """What is offered of the types that a claim lists, and their positions in the pool."""
 
-    kinds: tuple[InstanceType, ...]
-    least: Resources
+    types: list[Offered]
+    rows: npt.NDArray[np.int64]
 
 
 @dataclass
@@ -46,28 +69,28 @@ class _Launches:
 
     problem: Problem
     _known: dict[Hashable, tuple[int, int] | None] = field(default_factory=dict)
-    # By pool and what is asked of anything but the type: what is offered of each type.
-    _offered: dict[Hashable, Mapping[str, InstanceType]] = field(default_factory=dict)
+    # By pool and what is asked of anything but the type: what is offered of each type that was asked for.
+    _offered: dict[Hashable, dict[str, Offered | None]] = field(default_factory=dict)
     _listed: dict[Hashable, _Listed] = field(default_factory=dict)
-    _room: dict[str, Resources] = field(default_factory=dict)  # by type
-    # Of a spot pool in each of the markets: price as a share of its middle, and depth.
-    _markets: dict[Pool, tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]] = field(default_factory=dict)
+    # Spot pools by number, which is their row of `_drawn`: in each of the markets a price, as a share of its
+    # middle, and a depth.
+    _markets: dict[Pool, int] = field(default_factory=dict)
+    _drawn: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, _MARKETS, 2)))
 
     def __post_init__(self) -> None:
-        self._kinds = {pool.name: pool.instance_types for pool in self.problem.pools}
+        self._rooms = {pool.name: _Rooms(pool.instance_types) for pool in self.problem.pools}
 
     def priced(self, claim: PlannedClaim) -> PlannedClaim:
         key = claim.pool, claim.instance_types, claim.requirements
         if key not in self._listed:
             self._listed[key] = self._of(claim)
-        kinds = self._listed[key].kinds
-        small: Hashable = ()  # most claims fit on every type that they list
-        if not fits(claim.requests, self._listed[key].least):
-            kinds = tuple(kind for kind in kinds if fits(claim.requests, self._room[kind.name]))
-            small = tuple(kind.name for kind in kinds)
-        if (key, small) not in self._known:
-            self._known[key, small] = self._prices(kinds, claim)
-        found = self._known[key, small]
+        listed = self._listed[key]
+        holds = self._rooms[claim.pool].holding(listed.rows, claim.requests)
+        asked = key, holds.tobytes()  # most claims fit on every type that they list
+        if asked not in self._known:
+            types = [item for item, fits in zip(listed.types, holds.tolist(), strict=True) if fits]
+            self._known[asked] = self._prices(types, claim)
+        found = self._known[asked]
         if found is None:
             return replace(claim, likely=claim.price)
         likely, worst = (price + claim.volumes + claim.surcharge for price in found)
@@ -75,22 +98,18 @@ class _Launches:
 
     def _of(self, claim: PlannedClaim) -> _Listed:
         asked = Requirements.of(item for item in claim.requirements if item.key != labels.INSTANCE_TYPE)
-        key = claim.pool, asked
-        if key not in self._offered:
-            self._offered[key] = {kind.name: kind for kind in offered(self._kinds[claim.pool], asked)}
-        have = self._offered[key]
-        kinds = tuple(have[name] for name in claim.instance_types if name in have)
-        for kind in kinds:
-            if kind.name not in self._room:
-                self._room[kind.name] = kind.allocatable()
-        rooms = [self._room[kind.name] for kind in kinds]
-        least = {name: min(room.get(name, 0) for room in rooms) for name in claim.requests} if rooms else {}
-        return _Listed(kinds, least)
+        key, rooms = (claim.pool, asked), self._rooms[claim.pool]
+        have = self._offered.setdefault(key, {})
+        new = [name for name in claim.instance_types if name not in have]
+        have |= dict.fromkeys(new)
+        have |= {item.kind.name: item for item in offered((rooms.by_name[name] for name in new), asked)}
+        types = [item for name in claim.instance_types if (item := have[name]) is not None]
+        return _Listed(types, np.array([rooms.position[item.kind.name] for item in types], dtype=np.int64))
 
-    def _prices(self, kinds: Sequence[InstanceType], claim: PlannedClaim) -> tuple[int, int] | None:
+    def _prices(self, types: list[Offered], claim: PlannedClaim) -> tuple[int, int] | None:
         """Likely and at worst, of the offerings alone; None where a launch would find none."""
         try:
-            choice = chosen(list(kinds), Request(claim.requirements, claim.requests))
+            choice = chosen(types, Request(claim.requirements, claim.requests))
         except CloudError:
             return None
         # Where spot is sold out, the next launch takes the same types on demand.
@@ -102,18 +121,21 @@ class _Launches:
         prices = np.array([one.offering.price for one in found], dtype=np.float64)
         if choice.capacity_type != labels.SPOT:
             return int(prices.min())
-        markets = [self._market(one.pool, one.instance_type) for one in found]
-        swings, depths = (np.stack(part, axis=1) for part in zip(*markets, strict=True))
+        rows = self._rows(found)
+        swings, depths = self._drawn[rows].transpose(2, 1, 0)
         # As `choice.by_price_and_depth` has it: the cheapest of those half as deep as the deepest.
         deep = 2 * depths >= depths.max(axis=1, keepdims=True)
         paid = np.where(deep, prices * swings, np.inf).min(axis=1)
         return round(float(paid.mean()))
 
-    def _market(
-        self, pool: Pool, kind: InstanceType
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        if pool not in self._markets:
-            vcpus = max(1, kind.capacity.get(CPU, 0) // 1000)
-            swings, depths = zip(*spot_markets(pool, vcpus, _MARKETS), strict=True)
-            self._markets[pool] = np.array(swings), np.array(depths, dtype=np.int64)
-        return self._markets[pool]
+    def _rows(self, found: Sequence[Candidate]) -> list[int]:
+        """Of the spot pools of these offerings, whose markets are drawn where they are new."""
+        new = {one.pool: one.instance_type for one in found if one.pool not in self._markets}
+        if new:
+            drawn = [
+                list(spot_markets(pool, max(1, kind.capacity.get(CPU, 0) // 1000), _MARKETS))
+                for pool, kind in new.items()
+            ]
+            self._drawn = np.concatenate((self._drawn, np.array(drawn)))
+            self._markets |= {pool: len(self._markets) + index for index, pool in enumerate(new)}
+        return [self._markets[one.pool] for one in found]

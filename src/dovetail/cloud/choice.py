@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heapreplace
 
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
 from dovetail.cloud.catalog.capacity import AMD_GPU, GAUDI, NEURON, NVIDIA_GPU
@@ -38,6 +39,44 @@ class Candidate:
     @property
     def pool(self) -> Pool:
         return self.offering.capacity_type, self.instance_type.name, self.offering.zone
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A type with those of its offerings that are left, never none, and what the filters ask of them.
+
+    Prices in nano-dollars per hour: of what there is none, on demand costs infinitely much and spot nothing.
+    """
+
+    kind: InstanceType
+    offerings: tuple[Offering, ...]
+    cheapest: int
+    on_demand: float  # the cheapest
+    spot: int  # the dearest
+    reserved: bool
+    exotic: bool  # bare metal, or with accelerators
+
+    @staticmethod
+    def of(kind: InstanceType, offerings: tuple[Offering, ...], *, exotic: bool | None = None) -> Offered:
+        """`exotic` where it is known."""
+        on_demand = [one.price for one in offerings if one.capacity_type == labels.ON_DEMAND]
+        spot = [one.price for one in offerings if one.capacity_type == labels.SPOT]
+        if exotic is None:
+            exotic = "metal" in kind.name or any(kind.capacity.get(name) for name in _EXOTIC)
+        return Offered(
+            kind,
+            offerings,
+            min(one.price for one in offerings),
+            min(on_demand, default=float("inf")),
+            max(spot, default=0),
+            len(on_demand) + len(spot) < len(offerings),
+            exotic,
+        )
+
+    @property
+    def type(self) -> InstanceType:
+        """As a type that is offered in no other way."""
+        return replace(self.kind, offerings=self.offerings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +115,23 @@ def choose(types: Iterable[InstanceType], request: Request) -> Choice:
     return chosen(_holding(offered(types, request.requirements), request), request)
 
 
-def chosen(left: list[InstanceType], request: Request) -> Choice:
+def chosen(left: list[Offered], request: Request) -> Choice:
     """Of types that may be had for the request, with the offerings that may; raises what `choose` does."""
-    left = _one_reservation_type(left)
-    left = _one_capacity_block(left)
-    left = _best_reservation_per_zone(left)
+    if any(item.reserved for item in left):
+        left = _one_reservation_type(left)
+        left = _one_capacity_block(left)
+        left = _best_reservation_per_zone(left)
+    dearest_spot = float("inf")
     if not request.min_values():
-        left = _without_exotic(left)
-        left = _without_dear_spot(left)
-    if not left:
+        # No bare metal and no accelerators, unless there is nothing else.
+        left = [item for item in left if not item.exotic] or left
+        # Where both are possible, no spot offering dearer than the cheapest on-demand one.
+        dearest_spot = min((item.on_demand for item in left), default=dearest_spot)
+    types = [item.type for item in _cheapest(left, dearest_spot)]
+    if not types:
         raise InsufficientCapacity(_UNAVAILABLE)
-    left = sorted(left, key=lambda item: (_cheapest(item.offerings), item.name))[:MOST_TYPES]
-    _check_variety(left, request.requirements)
-    return Choice(tuple(left), _capacity_type(left))
+    _check_variety(types, request.requirements)
+    return Choice(tuple(types), _capacity_type(types))
 
 
 def by_price_and_depth(depths: Mapping[Pool, int]) -> Callable[[Pool, float], tuple[bool, float, int, Pool]]:
@@ -107,10 +150,10 @@ def too_few(choice: Choice, wanted: Requirements) -> bool:
     return spot and choice.capacity_type == labels.ON_DEMAND and len(choice.types) < FEW_TYPES
 
 
-def offered(types: Iterable[InstanceType], wanted: Requirements) -> list[InstanceType]:
+def offered(types: Iterable[InstanceType], wanted: Requirements) -> list[Offered]:
     """Types that meet the requirements, with the offerings that are available."""
     names = wanted.get(labels.INSTANCE_TYPE)
-    verdicts: dict[Requirements, bool] = {}
+    verdicts: dict[int, bool] = {}  # by identity of what offerings have in common
     kept = []
     for item in types:
         if not names.has(item.name) or not wanted.overlaps(item.requirements):
@@ -118,20 +161,21 @@ def offered(types: Iterable[InstanceType], wanted: Requirements) -> list[Instanc
         offerings = []
         for offering in item.offerings:
             terms = offering.requirements
-            if terms not in verdicts:
-                verdicts[terms] = wanted.overlaps(terms)
-            if offering.available and verdicts[terms]:
+            suits = verdicts.get(id(terms))
+            if suits is None:
+                suits = verdicts[id(terms)] = wanted.overlaps(terms)
+            if suits and offering.available:
                 offerings.append(offering)
         if offerings:
-            kept.append(replace(item, offerings=tuple(offerings)))
+            kept.append(Offered.of(item, tuple(offerings)))
     return kept
 
 
-def _holding(types: list[InstanceType], request: Request) -> list[InstanceType]:
-    return [item for item in types if fits(request.requests, item.allocatable())]
+def _holding(types: list[Offered], request: Request) -> list[Offered]:
+    return [item for item in types if fits(request.requests, item.kind.allocatable())]
 
 
-def _one_reservation_type(types: list[InstanceType]) -> list[InstanceType]:
+def _one_reservation_type(types: list[Offered]) -> list[Offered]:
     """Where anything is reserved, offerings of one type of reservation: the one that has the cheapest."""
     cheapest = min(
         ((offering.price, reservation_kind(offering)) for _, offering in _reserved(types)), default=None
@@ -141,59 +185,61 @@ def _one_reservation_type(types: list[InstanceType]) -> list[InstanceType]:
     return _keeping(types, lambda offering: reservation_kind(offering) == cheapest[1])
 
 
-def _one_capacity_block(types: list[InstanceType]) -> list[InstanceType]:
+def _one_capacity_block(types: list[Offered]) -> list[Offered]:
     """A capacity block is launched into alone: the cheapest."""
     blocks = [
-        (offering.price, item.name, offering.zone, offering.reservation_id)
+        (offering.price, item.kind.name, offering.zone, offering.reservation_id)
         for item, offering in _reserved(types)
         if reservation_kind(offering) == CAPACITY_BLOCK
     ]
     if not blocks:
         return types
     _, name, zone, identifier = min(blocks)
-    chosen = [item for item in types if item.name == name]
+    chosen = [item for item in types if item.kind.name == name]
     return _keeping(
         chosen,
         lambda offering: (offering.zone, offering.reservation_id) == (zone, identifier),
     )
 
 
-def _best_reservation_per_zone(types: list[InstanceType]) -> list[InstanceType]:
+def _best_reservation_per_zone(types: list[Offered]) -> list[Offered]:
     """Per type and zone the reservation with the most instances left; types without one are dropped."""
     best: dict[tuple[str, str], Offering] = {}
     for item, offering in _reserved(types):
-        known = best.get((item.name, offering.zone))
+        known = best.get((item.kind.name, offering.zone))
         if known is None or offering.reservation_capacity > known.reservation_capacity:
-            best[item.name, offering.zone] = offering
+            best[item.kind.name, offering.zone] = offering
     if not best:
         return types
     return [
-        replace(item, offerings=kept)
+        Offered.of(item.kind, kept, exotic=item.exotic)
         for item in types
-        if (kept := tuple(one for one in item.offerings if best.get((item.name, one.zone)) is one))
+        if (kept := tuple(one for one in item.offerings if best.get((item.kind.name, one.zone)) is one))
     ]
 
 
-def _without_exotic(types: list[InstanceType]) -> list[InstanceType]:
-    """No bare metal and no accelerators, unless there is nothing else."""
-    usual = [
-        item
-        for item in types
-        if "metal" not in item.name and not any(item.capacity.get(name) for name in _EXOTIC)
-    ]
-    return usual or types
+def _cheapest(types: Iterable[Offered], dearest_spot: float) -> list[Offered]:
+    """The 60 cheapest types, of which dearer spot offerings are left out.
 
-
-def _without_dear_spot(types: list[InstanceType]) -> list[InstanceType]:
-    """Where both are possible, no spot offering dearer than the cheapest on-demand one."""
-    offered = [offering for item in types for offering in item.offerings]
-    on_demand = [offering.price for offering in offered if offering.capacity_type == labels.ON_DEMAND]
-    if not on_demand:
-        return types
-    ceiling = min(on_demand)
-    return _keeping(
-        types, lambda offering: offering.capacity_type != labels.SPOT or offering.price <= ceiling
-    )
+    Without them a type is dearer, never cheaper: most are not looked at, since they are too dear with them.
+    """
+    queue = [(item.cheapest, item.kind.name, place, item) for place, item in enumerate(types)]
+    heapify(queue)
+    found: list[Offered] = []
+    while queue and len(found) < MOST_TYPES:
+        _, name, place, item = queue[0]
+        if item.spot <= dearest_spot:
+            found.append(heappop(queue)[-1])
+            continue
+        kept = tuple(
+            one for one in item.offerings if one.capacity_type != labels.SPOT or one.price <= dearest_spot
+        )
+        if kept:
+            item = Offered.of(item.kind, kept, exotic=item.exotic)
+            heapreplace(queue, (item.cheapest, name, place, item))
+        else:
+            heappop(queue)
+    return found
 
 
 def _check_variety(types: list[InstanceType], requirements: Requirements) -> None:
@@ -217,7 +263,7 @@ def _capacity_type(types: list[InstanceType]) -> str:
     return next(kind for kind in (labels.RESERVED, labels.SPOT, labels.ON_DEMAND) if kind in found)
 
 
-def _reserved(types: list[InstanceType]) -> Iterator[tuple[InstanceType, Offering]]:
+def _reserved(types: list[Offered]) -> Iterator[tuple[Offered, Offering]]:
     for item in types:
         for offering in item.offerings:
             if offering.capacity_type == labels.RESERVED:
@@ -232,13 +278,9 @@ def reservation_kind(offering: Offering) -> str:
     return found.get(_RESERVATION_TYPE) or "default"
 
 
-def _keeping(types: list[InstanceType], wanted: Callable[[Offering], bool]) -> list[InstanceType]:
+def _keeping(types: list[Offered], wanted: Callable[[Offering], bool]) -> list[Offered]:
     return [
-        item if len(kept) == len(item.offerings) else replace(item, offerings=kept)
+        item if len(kept) == len(item.offerings) else Offered.of(item.kind, kept, exotic=item.exotic)
         for item in types
         if (kept := tuple(offering for offering in item.offerings if wanted(offering)))
     ]
-
-
-def _cheapest(offerings: Iterable[Offering]) -> int:
-    return min(offering.price for offering in offerings)

@@ -18,7 +18,7 @@ STEP = 6 * HOUR
 _PRICE_SWING = 0.12  # of the middle price, at most
 _DEPTH_SWING = 0.6
 # vCPUs that a spot pool holds in the middle: evenly spread over the magnitudes between these.
-_DEPTHS = (2_000, 200_000)
+_SHALLOWEST, _DEEPEST = math.log(2_000), math.log(200_000)
 
 
 def spot_depth(seed: int, pool: Pool, vcpus: int, now: int) -> int:
@@ -50,8 +50,8 @@ def spot_markets(pool: Pool, vcpus: int, count: int) -> Iterator[tuple[float, in
 
 def _depth(middle: float, wave: float, vcpus: int) -> int:
     """`middle` from 0 to 1, `wave` from -1 to 1."""
-    low, high = (math.log(value) for value in _DEPTHS)
-    return max(0, int(math.exp(low + (high - low) * middle) * (1 + _DEPTH_SWING * wave) / vcpus))
+    usual = math.exp(_SHALLOWEST + (_DEEPEST - _SHALLOWEST) * middle)
+    return max(0, int(usual * (1 + _DEPTH_SWING * wave) / vcpus))
 
 
 def _wave(seed: int, pool: Pool, purpose: str, now: int) -> float:

@@ -152,10 +152,12 @@ class Requirements:
         return next(self._disjoint(other), None) is None
 
     def _disjoint(self, other: Requirements) -> Iterator[tuple[Requirement, Requirement]]:
-        for key, incoming in other.by_key.items():
-            existing = self.by_key.get(key)
+        shorter = min(self.by_key, other.by_key, key=len)  # both are in key order
+        for key in shorter:
+            existing, incoming = self.by_key.get(key), other.by_key.get(key)
             if (
                 existing is not None
+                and incoming is not None
                 and not existing.has_intersection(incoming)
                 and not (existing.allows_absence() and incoming.allows_absence())
             ):
