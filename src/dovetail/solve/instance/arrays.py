@@ -64,5 +64,13 @@ def alike(rows: Mask, order: Iterable[int] | None = None) -> list[list[int]]:
     return list(groups.values())
 
 
+def distinct(rows: Amounts) -> Amounts:
+    """Of `rows` (N, M) that are equal the first one's index, in order: numpy.unique would sort them."""
+    packed = np.ascontiguousarray(rows)
+    keys = packed.view(f"V{packed.strides[0]}")[:, 0].tolist()
+    last = len(keys) - 1
+    return np.array(sorted(dict(zip(reversed(keys), range(last, -1, -1), strict=True)).values()), np.int64)
+
+
 def _cut(amount: int) -> int:
     return amount if -LARGEST < amount < LARGEST else LARGEST if amount > 0 else -LARGEST
