@@ -1,4 +1,4 @@
-"""The same sweep on the workers of a Dask cluster, processes of their own, one of which is killed."""
+"""The same sweep on ten workers of a Dask cluster, processes of their own, two of which are killed."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from dovetail.simulate.experiment.variant import Variant
 __all__ = ["small"]
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "sweep" / "sweep.yaml"
 _PATIENCE = 120  # seconds, on a machine that is very busy
+_WORKERS = 10
+_KILLED = {3: 0, 20: 1}  # after so many runs: which worker
+_RUNS = 40
 
 
 @pytest.mark.parametrize("text", ["dask://", "ray://here:1", "10.0.0.5:8786"])
@@ -47,8 +50,7 @@ def _address(file: Path) -> str:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and two workers: its address, and the workers."""
-    pytest.importorskip("distributed")
+    """A scheduler and ten workers: its address, and the workers."""
     file = tmp_path / "scheduler.json"
     documents = [one for one in yaml.safe_load_all(MANIFESTS.read_text()) if one["kind"] == "Deployment"]
     commands = {
@@ -68,7 +70,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
 
     scheduler = start("scheduler", **{"8786": "0"})
     found = _address(file)
-    workers = [start("worker", **{"tcp://scheduler:8786": found}) for _ in range(2)]
+    workers = [start("worker", **{"tcp://scheduler:8786": found}) for _ in range(_WORKERS)]
     try:
         yield found.replace("tcp://", SCHEME), workers
     finally:
@@ -77,18 +79,19 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
             process.wait()
 
 
-def test_workers_find_what_one_process_finds_though_one_is_killed(
+@pytest.mark.long
+def test_workers_find_what_one_process_finds_though_some_are_killed(
     small: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
 ) -> None:
     engine, workers = cluster
-    jobs = [Job(Variant("x", small), seed, MINUTE) for seed in range(1, 7)]
+    jobs = [Job(Variant("x", small), seed, MINUTE) for seed in range(1, _RUNS + 1)]
     together = []
     for item in played_on(engine, jobs):
-        if not together:
-            workers[0].kill()
         together.append(item)
-    assert workers[0].wait() != 0
-    assert sorted(number for number, _ in together) == list(range(6))  # none lost, none twice
+        if len(together) in _KILLED:
+            workers[_KILLED[len(together)]].kill()
+    assert [worker.poll() is not None for worker in workers] == [n in (0, 1) for n in range(_WORKERS)]
+    assert sorted(number for number, _ in together) == list(range(_RUNS))  # none lost, none twice
     alone = dict(played(jobs, 1))
     assert {n: (r.sha256, r.figures, r.job) for n, r in together} == {
         n: (r.sha256, r.figures, r.job) for n, r in alone.items()
