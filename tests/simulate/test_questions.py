@@ -135,11 +135,18 @@ def test_a_course_counts_old_nodes_that_drift() -> None:
             "no instance type of us-east-1 begins with 'zz'",
         ),
         (("outage", "--zone", "us-east-1a", "--free", "us-east-1b"), "is no number of addresses"),
+        (
+            ("outage", "--zone", "us-east-1a", "--free", "us-east-1z=3"),
+            "--free: us-east-1 has no zone 'us-east-1z'",
+        ),
         (("outage", "--zone", "us-east-1a", "--capacity", "cheap"), "is no capacity type"),
         (("headroom", "--workload", "shop/none", "--to", "9"), "there is no Deployment/shop/none"),
         (("headroom", "--workload", "web", "--to", "9"), "names no workload"),
         (("headroom", "--workload", "shop/web", "--to", "2"), "2 is not more than its"),
+        (("rollout", "-f", "{shop}/scenario.yaml"), "no object to apply is in it"),
+        (("diff", "-f", "{shop}/scenario.yaml"), "no object to apply is in it"),
         (("rollout", "-f", "nowhere"), "nowhere: no such file or folder"),
+        (("rollout", "-f", "-", "--jobs", "0"), "--jobs: 0 is not at least 1"),
         (("rollout", "-f", "-"), "standard input can be read only once"),
     ],
 )
@@ -147,7 +154,8 @@ def test_wrong_questions_are_refused(
     tmp_path: Path, capsys: CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     example = write("headroom", tmp_path / "shop", 0.01)
-    assert run([words[0], str(example), *words[1:]]) == 2
+    given = [word.format(shop=example) for word in words[1:]]
+    assert run([words[0], str(example), *given]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -184,6 +184,14 @@ def test_manifests_take_the_place_of_those_of_the_same_name(small: Path, tmp_pat
         (["{small}", "--against", "{small}/work.yaml"], "is no comparison"),
         (["{small}", "--set", "seed=2", "--report", "{small}/none/r.html"], "there is no folder"),
         (["{small}", "--set", "seed=2", "--until", "soon"], "--until"),
+        (
+            ["{small}", "--set", "settings.policy=kapenter"],
+            "valid are dovetail, karpenter, cluster-autoscaler",
+        ),
+        (["{small}", "--set", "settings.nothing=1"], "--set settings.nothing=1: "),
+        (["{small}", "--set", "seed=2", "--jobs", "0"], "--jobs: 0 is not at least 1"),
+        (["{small}", "--set", "seed=2", "--prices", "{small}/none"], "none: cannot be read"),
+        (["{small}", "--set", "seed=2", "--set", "seed=2"], "'seed=2' is there twice"),
     ],
 )
 def test_what_cannot_be_compared(

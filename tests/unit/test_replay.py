@@ -290,6 +290,9 @@ def test_what_people_and_autoscalers_scaled_is_in_the_audit_log(tmp_path: Path) 
     [
         ("nothing", "neither a range query nor an event of an audit log"),
         (answer(series("up", [(0, 1)])), "holds no workload that changed"),
+        ('{"status": "error", "error": "parse error"}', "Prometheus answered an error: parse error"),
+        ('{"data": {"result": [{"metric": {}, "value": [0, "1"]}]}}', "no values over time"),
+        ('{"data": {"result": [{"metric": {}, "values": [[0, "one"]]}]}}', "no pairs of a time and a number"),
         (event(0, "patch", "deployments", "web").replace("2026-", "soon-"), "is no time"),
     ],
 )
@@ -471,6 +474,8 @@ def test_what_is_no_node_is_named_with_its_line(
         (["{snapshot}", "--history", "{tmp}/none"], "cannot read it"),
         (["{snapshot}", "--keep", "{tmp}"], "the folder is not empty"),
         (["{snapshot}", "--until", "0s"], "not more than 0s"),
+        (["{snapshot}", "--report", "{tmp}/none/x.html"], "there is no folder"),
+        (["{snapshot}", "--trace", "{tmp}/none.csv", "--keep", "{tmp}/kept"], "cannot read the trace"),
     ],
 )
 def test_what_cannot_be_replayed(
@@ -486,6 +491,7 @@ def test_what_cannot_be_replayed(
     arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path) for each in given]
     assert run(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
 
 
 @pytest.mark.parametrize(("length", "period"), [(2 * HOUR, "5m"), (7 * 24 * HOUR, "1h")])

@@ -150,6 +150,10 @@ def test_a_sweep_goes_on_where_it_was(
         (["--vary", "seed=1..5", "--samples", "0"], "not at least 1"),
         (["--vary", "seed=1,2", "--measures", "costADay"], "is no figure"),
         (["--vary", "seed=1,2", "--report", "none/x.html"], "there is no folder"),
+        (["--vary", "seed=1,2", "--vary", "seed=3,4"], "seed is varied twice"),
+        (["--vary", "settings.podMoves=1,2"], "--vary settings.podMoves=1: "),
+        (["--vary", "seed=1,2", "--jobs", "-1"], "--jobs: -1 is not at least 1"),
+        (["--vary", "seed=1,2", "--prices", "none.json"], "none.json: cannot be read"),
     ],
 )
 def test_what_cannot_be_swept(

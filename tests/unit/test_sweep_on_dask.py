@@ -27,7 +27,7 @@ _KILLED = {3: 0, 20: 1}  # after so many runs: which worker
 _RUNS = 40
 
 
-@pytest.mark.parametrize("text", ["dask://", "ray://here:1", "10.0.0.5:8786"])
+@pytest.mark.parametrize("text", ["dask://", "ray://here:1", "10.0.0.5:8786", "dask://here", "dask://here:x"])
 def test_what_is_no_engine(text: str) -> None:
     with pytest.raises(InputError, match="is no engine"):
         address(text)

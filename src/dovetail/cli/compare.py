@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -93,12 +92,12 @@ def compare(
     report
         Write an HTML report to this file, all ways on one time axis, of the first seed.
     """
-    from dovetail.cli.prices import use_prices
-    from dovetail.cli.runs_output import progress, remark, seeds_of, time_of
+    from dovetail.cli.prices import prices_everywhere
+    from dovetail.cli.runs_output import processes_of, progress, remark, seeds_of, time_of
     from dovetail.cli.savings_plan import as_field, savings_plan_of
     from dovetail.cli.switching import Asked, after_switching
     from dovetail.simulate.experiment.comparison import compared, earlier
-    from dovetail.simulate.experiment.runs import Job, cores, played
+    from dovetail.simulate.experiment.runs import Job, played
     from dovetail.views.comparison.write import write_comparison
     from dovetail.views.page.document import check_target
 
@@ -120,10 +119,10 @@ def compare(
             "there is one way to play, and nothing to compare it with",
             remedy="give --policy, --set, --manifests or a scenario once more, or --against FILE.json",
         )
-    numbers, length = seeds_of(seeds), time_of(until)
+    numbers, length, processes = seeds_of(seeds), time_of(until), processes_of(jobs)
     check_target(report)
     regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
-    begin = partial(use_prices, prices, min(regions)) if prices is not None else None
+    begin = prices_everywhere(prices, min(regions))
     queue = [
         Job(way, seed, length, records=report is not None and seed == numbers[0])
         for seed in numbers
@@ -131,7 +130,7 @@ def compare(
     ]
     runs: dict[int, Any] = {}
     with progress(len(queue)) as ended:
-        for number, run in played(queue, cores() if jobs is None else jobs, begin):
+        for number, run in played(queue, processes, begin):
             runs[number] = run
             ended(run)
     found = compared([runs[number] for number in range(len(queue))], old)
@@ -187,6 +186,9 @@ def _ways(
                 found.append(Variant(" ".join([*base, text]), scenario, policy, changes))
             for path in manifests:
                 found.append(Variant(" ".join([*base, str(path)]), scenario, policy, of_all, path))
+    for way in found:
+        if found.count(way) > 1:
+            raise InputError(f"{way.name!r} is there twice", remedy="give every way to play once")
     return found
 
 

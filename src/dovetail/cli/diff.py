@@ -88,7 +88,7 @@ def diff(
         An answer to read, or JSON.
     """
     from dovetail.cli import diff_output
-    from dovetail.cli.new_objects import way_back
+    from dovetail.cli.new_objects import check_new, way_back
     from dovetail.cli.question import Question, read_manifests, show
     from dovetail.cli.runs_output import remark, time_of
     from dovetail.cli.savings_plan import savings_plan_of
@@ -97,6 +97,7 @@ def diff(
     begins = time_of(after, "--after")
     played = _scenario(cluster)
     fresh = read_manifests(list(map(str, filename)), recursive=True, strict=False).manifests
+    check_new(fresh, filename)
     assumed: dict[str, str] = {}
     originals: list[dict[str, Any]] = []
     sold: frozenset[str] = frozenset()

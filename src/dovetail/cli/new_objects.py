@@ -30,8 +30,17 @@ def new_files(paths: Sequence[Path]) -> list[Path]:
         remedy = "write it to a file, which can be read for each way to go about it"
         raise InputError("standard input can be read only once", source="--filename", remedy=remedy)
     found = [Path(one) for path in paths for one, _ in files_of(str(path), recursive=True, note=note)]
-    read(found)
+    check_new(read(found).manifests, paths)
     return found
+
+
+def check_new(fresh: Sequence[Manifest], paths: Sequence[Path]) -> None:
+    """Raises InputError where nothing is to be applied."""
+    if not fresh:
+        given = ", ".join(map(str, paths))
+        raise InputError(
+            "no object to apply is in it", source=given, remedy="give manifests in their new form"
+        )
 
 
 def rewritten(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -34,6 +35,17 @@ def use_prices(path: Path | None, region: str) -> None:
         message = f"{region} sells none of the {len(given)} types of the file, such as {some}"
         raise InputError(message, source=str(path), remedy=f"see: dovetail catalog --region {region}")
     store.use_prices(found)
+
+
+def prices_everywhere(path: Path | None, region: str) -> Callable[[], None] | None:
+    """What each process of a pool calls first so that the prices of the file count; None without a file.
+
+    The file is read here as well: what is wrong with it is reported before anything is played.
+    """
+    if path is None:
+        return None
+    use_prices(path, region)
+    return partial(use_prices, path, region)
 
 
 _SHOWN = 3

@@ -75,10 +75,13 @@ def replay(
     from dovetail.simulate.replay.history import read_past
     from dovetail.simulate.run import simulate
     from dovetail.simulate.scenario.scenario import load
+    from dovetail.views.page.document import check_target
     from dovetail.views.report.write import write_report
 
     if not snapshot:
         raise InputError("which cluster?", remedy="give a file of: dovetail snapshot -o cluster.json.gz")
+    length = time_of(until)
+    check_target(report)
     reading = read(list(snapshot))
     for line in reading.notes:
         note(line)
@@ -89,7 +92,7 @@ def replay(
     if place.name not in catalog.regions():
         raise InputError(f"{place.name!r} is no region that is known", source=place.origin)
     past = read_past(history) if history else None
-    wanted = Wanted(snapshot[0].name.split(".")[0] or "replay", place.name, past, trace, time_of(until))
+    wanted = Wanted(snapshot[0].name.split(".")[0] or "replay", place.name, past, trace, length)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as spare:
         folder = keep if keep is not None else Path(spare) / "replay"
         assumed = write_replay(reading.manifests, wanted, folder)

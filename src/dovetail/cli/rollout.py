@@ -76,9 +76,9 @@ def rollout(
     from rich.console import Console
 
     from dovetail.cli.new_objects import new_files, of_quota, rewritten, way_back
-    from dovetail.cli.runs_output import progress, remark, time_of
+    from dovetail.cli.runs_output import processes_of, progress, remark, time_of
     from dovetail.reading import read
-    from dovetail.simulate.experiment.runs import Job, cores, played
+    from dovetail.simulate.experiment.runs import Job, played
     from dovetail.simulate.experiment.variant import Variant
     from dovetail.simulate.questions.rollout import alternatives, course
     from dovetail.simulate.questions.stage import Addition, staged, time_of_day
@@ -88,6 +88,7 @@ def rollout(
 
     known = load(scenario)
     begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
+    processes = processes_of(jobs)
     files, at = new_files(filename), time_of_day(known, begins)
     before = originals(scenario)
     assumed: dict[str, str] = {}
@@ -111,7 +112,7 @@ def rollout(
         queue = [Job(way, number, records=True) for way in ways.values()]
         vcpus = _vcpus(known.file.region)
         with progress(len(queue)) as report:
-            for index, run in played(queue, cores() if jobs is None else jobs):
+            for index, run in played(queue, processes):
                 found[list(ways)[index]] = course(run.records, run.start, begins, vcpus)
                 report(run)
     settings = {one.what: one.setting for one in others}

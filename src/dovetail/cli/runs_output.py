@@ -11,7 +11,7 @@ from typing import overload
 from rich.console import Console
 
 from dovetail.base.errors import InputError
-from dovetail.simulate.experiment.runs import Run
+from dovetail.simulate.experiment.runs import Run, cores
 from dovetail.units.duration import parse_duration
 
 _MOST_SEEDS = 10_000
@@ -53,6 +53,15 @@ def time_of(text: str | None, flag: str = "--until") -> int | None:
     if length <= 0:
         raise InputError(f"{text!r} is not more than 0s", source=flag)
     return length
+
+
+def processes_of(jobs: int | None) -> int:
+    """How many processes play: as many as there are cores unless --jobs says it. Raises InputError."""
+    if jobs is None:
+        return cores()
+    if jobs < 1:
+        raise InputError(f"{jobs} is not at least 1", source="--jobs")
+    return jobs
 
 
 def remark(text: str) -> None:

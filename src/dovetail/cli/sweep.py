@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,12 +84,12 @@ def sweep(
     """
     from rich.console import Console
 
-    from dovetail.cli.prices import use_prices
-    from dovetail.cli.runs_output import progress, seeds_of, time_of
+    from dovetail.cli.prices import prices_everywhere
+    from dovetail.cli.runs_output import processes_of, progress, seeds_of, time_of
     from dovetail.cli.savings_plan import as_field
     from dovetail.simulate.experiment.dataset import Dataset, Row, fingerprint, summed_up
     from dovetail.simulate.experiment.engine import address, played_on
-    from dovetail.simulate.experiment.runs import Job, cores, played
+    from dovetail.simulate.experiment.runs import Job, played
     from dovetail.simulate.experiment.space import Axis, changes, points
     from dovetail.simulate.experiment.variant import Variant
     from dovetail.views.comparison.write import write_sweep
@@ -108,11 +107,12 @@ def sweep(
         axes.append(Axis(path, (value,)))  # its rows are others than those at list prices
     if samples is not None and samples < 1:
         raise InputError(f"{samples} is not at least 1", source="--samples")
-    numbers, length = seeds_of(seeds), time_of(until)
+    numbers, length, processes = seeds_of(seeds), time_of(until), processes_of(jobs)
     chosen = list(points(axes, samples, numbers[0]))
     region = ""
     for point in chosen:  # what is wrong with any is reported before the first is played
         region = Variant("", scenario, settings=changes(point)).load(numbers[0], length).file.region
+    begin = prices_everywhere(prices, region)
     check_target(report)
     store, mark = Dataset(dataset), fingerprint(scenario)
     wanted = [
@@ -124,11 +124,10 @@ def sweep(
     work = [row for row in wanted if row.key not in known]
     console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(wanted)} runs, {len(wanted) - len(work)} of them known, {len(work)} to play")
-    begin = partial(use_prices, prices, region) if prices is not None else None
     queue = [Job(_variant(scenario, row), row.seed, length) for row in work]
     try:
         with progress(len(work)) as ended:
-            runs = played_on(on, queue) if on else played(queue, cores() if jobs is None else jobs, begin)
+            runs = played_on(on, queue) if on else played(queue, processes, begin)
             for number, run in runs:
                 row = work[number]
                 done = replace(row, figures=run.figures, sha256=run.sha256, wall_seconds=run.wall_seconds)

@@ -65,8 +65,13 @@ class Axis:
 def points(axes: Sequence[Axis], samples: int | None, seed: int) -> Iterator[tuple[tuple[str, str], ...]]:
     """(path, value) of every axis, for each point. Samples fill every axis evenly (a Latin hypercube).
 
-    Raises InputError for a range without samples.
+    Raises InputError for a range without samples, and for two axes of one field.
     """
+    named = [axis.path for axis in axes]
+    for path in named:
+        if named.count(path) > 1:
+            remedy = f"join its values: --vary {path}=VALUE,VALUE"
+            raise InputError(f"{path} is varied twice", source="--vary", remedy=remedy)
     if samples is None:
         ranged = [axis.path for axis in axes if not axis.values]
         if ranged:

@@ -52,11 +52,11 @@ class Recovery:
 def addition(scenario: Scenario, outage: Outage, length: int) -> Addition:
     """Raises InputError for a zone that the region does not have."""
     zones = tuple(catalog.zones(scenario.file.region))
-    for zone in (outage.zone, *(name for name, _ in outage.free)):
+    for flag, zone in (("--zone", outage.zone), *(("--free", name) for name, _ in outage.free)):
         if zone not in zones:
             near = nearest(zone, zones)
             remedy = f"did you mean {near[0]}?" if near else f"valid are {', '.join(zones)}"
-            raise InputError(f"{scenario.file.region} has no zone {zone!r}", source="--zone", remedy=remedy)
+            raise InputError(f"{scenario.file.region} has no zone {zone!r}", source=flag, remedy=remedy)
     what: Document = {
         "zones": [outage.zone],
         "instanceTypes": list(outage.instance_types),

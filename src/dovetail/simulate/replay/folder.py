@@ -20,6 +20,7 @@ from dovetail.simulate.replay.history import Past
 from dovetail.simulate.replay.snapshot import Beginning, Document, beginning
 from dovetail.simulate.scenario.history import Step, first_replicas
 from dovetail.simulate.scenario.schema import API_VERSION, KIND
+from dovetail.simulate.scenario.trace import read_trace
 
 # NodePools and node classes as the account has them; what is played is rewritten for the simulated one.
 ORIGINALS = Path("account") / "pools.yaml"
@@ -48,6 +49,8 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
         if found.nodes:
             found.assumed["nodes of NodePools"] += "; which ran when the history begins is not known"
     document = _scenario(found, wanted, steps)
+    if wanted.trace is not None:
+        read_trace(wanted.trace.resolve())  # what is wrong with it is reported before anything is written
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

@@ -62,7 +62,7 @@ def read_past(paths: Sequence[Path]) -> Past:
     series: list[dict[str, Any]] = []
     for path in paths:
         data = _bytes(path)
-        found = _range_query(data)
+        found = _range_query(data, path)
         if found is not None:
             series += found
         else:
@@ -85,18 +85,34 @@ def _bytes(path: Path) -> bytes:
         raise InputError(f"cannot read it: {why}", source=str(path), remedy=_REMEDY) from None
 
 
-def _range_query(data: bytes) -> list[dict[str, Any]] | None:
-    """The series of an answer to a range query; None for anything else."""
+def _range_query(data: bytes, path: Path) -> list[dict[str, Any]] | None:
+    """The series of an answer to a range query; None for what is no answer of Prometheus.
+
+    Raises InputError for its other answers.
+    """
     try:
         found = msgspec.json.decode(data)
     except msgspec.DecodeError:
         return None
     if isinstance(found, dict):
+        if found.get("status") == "error":
+            why = f"Prometheus answered an error: {found.get('error', '')}"
+            raise InputError(why, source=str(path), remedy=_REMEDY)
         found = found.get("data", found)
     if isinstance(found, dict):
         found = found.get("result")
     if not isinstance(found, list) or not all(isinstance(item, dict) and "metric" in item for item in found):
         return None
+    for item in found:
+        try:
+            if "values" not in item:
+                raise InputError("is no range query: no values over time", source=str(path), remedy=_REMEDY)
+            item["values"] = list(_values(item))
+        except (ValueError, TypeError):
+            metric = item["metric"]
+            name = metric.get("__name__", metric) if isinstance(metric, dict) else metric
+            text = f"the values of {name} are no pairs of a time and a number"
+            raise InputError(text, source=str(path), remedy=_REMEDY) from None
     return found
 
 
@@ -112,7 +128,7 @@ def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Ste
             metric = item["metric"]
             key = (kind, metric.get("namespace", "default"), metric.get(label, ""))
             if key[2] and key not in replicas:
-                replicas[key] = [(at, round(value)) for at, value in _values(item)]
+                replicas[key] = [(at, round(value)) for at, value in item["values"]]
     for name, items in by_name.items():
         if name not in (*_REPLICAS, _REQUESTS, _OWNER):
             others[name or "series without __name__"] += len(items)
@@ -131,7 +147,7 @@ def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Ste
 
 def _values(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
     """(instant in nanoseconds, value) of a series, without gaps' NaN."""
-    for at, text in item.get("values", ()):
+    for at, text in item["values"]:
         value = float(text)
         if math.isfinite(value):
             yield round(float(at) * 1000) * (SECOND // 1000), value
@@ -151,7 +167,7 @@ def _pods(
     for item in requests:
         metric = item["metric"]
         key = (metric.get("namespace", "default"), metric.get("pod", ""))
-        values = list(_values(item))
+        values = item["values"]
         if key not in owner:
             unowned += 1
         if not values or owner.get(key, "unknown") not in _LONE:

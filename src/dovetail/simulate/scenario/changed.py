@@ -27,6 +27,12 @@ class Change:
     value: Any
     kind: str = ""
     name: str = ""  # or namespace/name
+    flag: str = "--set"  # that gave it
+
+    @property
+    def source(self) -> str:
+        """As errors name it."""
+        return f"{self.flag} {self.text}"
 
     @staticmethod
     def parse(text: str, flag: str = "--set") -> Change:
@@ -40,8 +46,8 @@ class Change:
             raise InputError(f"{right!r} is no value in YAML", source=flag, remedy=_EXAMPLE) from None
         found = _OBJECT.fullmatch(left.strip())
         if found is None:
-            return Change(text, left.strip(), value)
-        return Change(text, found["path"], value, found["kind"], found["name"])
+            return Change(text, left.strip(), value, flag=flag)
+        return Change(text, found["path"], value, found["kind"], found["name"], flag)
 
     def of(self, manifest: Manifest) -> bool:
         """True iff it is about this object."""
@@ -64,7 +70,7 @@ def with_objects(manifests: Sequence[Manifest], changes: Sequence[Change]) -> tu
             known = sorted({"/".join(item.written) for item in manifests if item.written[0] == change.kind})
             remedy = f"there are {', '.join(known)}" if known else f"there is no {change.kind} at all"
             message = f"no manifest is the {change.kind} {change.name!r}"
-            raise InputError(message, source=f"--set {change.text}", remedy=remedy)
+            raise InputError(message, source=change.source, remedy=remedy)
     found: list[Manifest] = []
     for item in manifests:
         mine = [change for change in changes if change.of(item)]
@@ -91,4 +97,4 @@ def _set(value: Any, change: Change) -> None:
         else:
             reached = "".join(f".{each}" if not each.startswith("[") else each for each in steps[:index])
             message = f"{reached.lstrip('.') or 'the document'} has no {step}"
-            raise InputError(message, source=f"--set {change.text}", remedy=_EXAMPLE)
+            raise InputError(message, source=change.source, remedy=_EXAMPLE)

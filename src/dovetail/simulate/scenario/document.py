@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -25,10 +25,13 @@ _PLAIN = {"object": "map", "array": "list", "str": "text", "int": "whole number"
 class Document:
     """A parsed document that knows the line of every field."""
 
-    def __init__(self, source: str, located: Located) -> None:
+    def __init__(self, source: str, located: Located, changes: Sequence[Change] = ()) -> None:
+        """`changes` are set in it: what is wrong with their fields is not the file's fault."""
+        located = with_fields(located, changes) if changes else located
         self.source = source
         self.value: Any = located.value
         self._located = located
+        self._changes = changes
 
     @staticmethod
     def read(path: Path, changes: Sequence[Change] = ()) -> Document:
@@ -41,7 +44,7 @@ class Document:
             raise InputError(f"cannot read the file: {reason}", source=source) from None
         if len(found) != 1:
             raise InputError(f"expected one document, found {len(found)}", source=source)
-        return Document(source, with_fields(found[0], changes) if changes else found[0])
+        return Document(source, found[0], changes)
 
     def decode(self, kind: type[T]) -> T:
         """The document as a Struct; raises InputError for unknown fields and wrong types."""
@@ -52,7 +55,8 @@ class Document:
             message, path = (match["message"], match["path"] or "") if match else (str(error), "")
             unknown = _UNKNOWN.fullmatch(message)
             if unknown is None:
-                raise self.error(_plain(message), path) from None
+                choices = _choices(kind, path) if message.startswith("Invalid enum value") else ""
+                raise self.error(f"{_plain(message)}{choices}", path) from None
             field = unknown["field"]
             place = f"{path}.{field}" if path else field
             raise self.error(f"unknown field {field!r}{_guess(field, kind, path)}", place) from None
@@ -65,7 +69,10 @@ class Document:
             raise self.error(str(error), path) from None
 
     def error(self, message: str, path: str = "", *, remedy: str = "") -> InputError:
-        """An InputError that points at a field of this document."""
+        """An InputError that points at a field of this document, or at the change that set it."""
+        for change in self._changes:
+            if path == change.path or path.startswith((f"{change.path}.", f"{change.path}[")):
+                return InputError(message, source=change.source, path=path, remedy=remedy)
         line = self._located.line_of(path)
         return InputError(message, source=self.source, line=line, path=path, remedy=remedy)
 
@@ -79,13 +86,28 @@ def suggest(word: str, choices: tuple[str, ...]) -> str:
 
 
 def _guess(field: str, kind: type, path: str) -> str:
-    target: Any = kind
+    target = _struct(_annotation(kind, path))
+    return (
+        suggest(field, tuple(item.encode_name for item in msgspec.structs.fields(target))) if target else ""
+    )
+
+
+def _choices(kind: type, path: str) -> str:
+    """ "; valid are a, b" for a field that takes some words alone."""
+    found = _annotation(kind, path)
+    words = [one for inner in (found, *get_args(found)) for one in get_args(inner) if isinstance(one, str)]
+    return f"; valid are {', '.join(words)}" if words else ""
+
+
+def _annotation(kind: type, path: str) -> Any:
+    """The type of the field at that path; None where it cannot be told."""
+    found: Any = kind
     for name in re.findall(r"[^.\[\]]+", re.sub(r"\[[^\]]*\]", "", path)):
-        fields = {item.encode_name: item.type for item in msgspec.structs.fields(target)}
-        target = _struct(fields.get(name))
+        target = _struct(found)
         if target is None:
-            return ""
-    return suggest(field, tuple(item.encode_name for item in msgspec.structs.fields(target)))
+            return None
+        found = {item.encode_name: item.type for item in msgspec.structs.fields(target)}.get(name)
+    return found
 
 
 def _struct(annotation: Any) -> Any:
