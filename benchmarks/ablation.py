@@ -202,7 +202,7 @@ _PACKING = (
     ),
     Part(
         "substitutable classes",
-        ((greedy.Packer, "_helpful_twins", lambda _: None),),
+        ((greedy.Packer, "_substitutes", property(lambda _: None)),),
         (aggregation.SubstitutableClasses,),
     ),
     Part(

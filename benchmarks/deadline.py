@@ -5,7 +5,8 @@ types that are drawn as well.
 
 Late is what a plan takes beyond its deadline, from the question to the plan in the asking process, so that
 the way there and back counts. Allowed is a tenth of the deadline, or 100 ms where that is more. On a machine
-that does other things as well, --cpu measures and ends solves by CPU time, in this process.
+that does other things as well, --cpu measures and ends solves by CPU time, in this process; with --speed 0.5
+that clock runs twice as fast, as on a core half as fast.
 
 Left over are pods without a place that would have one if they were alone: limits and rules between pods may
 forbid it, but a longer deadline sometimes finds one. Those that it did not come to are untried.
@@ -27,6 +28,7 @@ from pathlib import Path
 from benchmarks.machine import facts
 from benchmarks.solve.crowded import question
 from dovetail.base.clock import SECOND
+from dovetail.base.collector import collect_seldom
 from dovetail.cli.main import readers_may_leave
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
@@ -82,10 +84,18 @@ def main() -> None:
     parser.add_argument("--deadline", type=float, default=1.0, help="seconds (default: 1)")
     parser.add_argument("--cpu", action="store_true", help="by CPU time, in this process")
     parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=1.0,
+        help="of a core, with --cpu: 0.5 is one half as fast (default: 1)",
+    )
+    parser.add_argument(
         "--check", action="store_true", help="hold every plan against the rules, which takes long"
     )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.speed != 1 and not arguments.cpu:
+        parser.error("--speed needs --cpu: only a clock of this process can run faster")
     if arguments.first is None:
         arguments.first = secrets.randbelow(1_000_000)
     print(f"seeds from {arguments.first} on", flush=True)
@@ -99,6 +109,7 @@ def main() -> None:
     rows = [_row(name, some, allowed) for name, some in _classes(samples)]
     if arguments.json:
         document = {"machine": facts(), "deadline": arguments.deadline, "cpu": arguments.cpu, "rows": rows}
+        document["speed"] = arguments.speed
         document["samples"] = [asdict(sample) for sample in samples]
         arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
@@ -116,7 +127,8 @@ async def _measured(arguments: argparse.Namespace) -> list[Sample]:
     nanoseconds = round(arguments.deadline * SECOND)
     seeds = range(arguments.first, arguments.first + arguments.problems)
     if arguments.cpu:
-        return [await _sample(seed, arguments, _by_cpu(nanoseconds)) for seed in seeds]
+        collect_seldom()  # as the worker does
+        return [await _sample(seed, arguments, _by_cpu(nanoseconds, arguments.speed)) for seed in seeds]
     async with ProcessPlanner() as planner:
 
         async def ask(problem: Problem) -> tuple[Plan, float]:
@@ -127,12 +139,21 @@ async def _measured(arguments: argparse.Namespace) -> list[Sample]:
         return [await _sample(seed, arguments, ask) for seed in seeds]
 
 
-def _by_cpu(nanoseconds: int) -> Asking:
+def _speed(text: str) -> float:
+    speed = float(text)
+    if not 0 < speed <= 1:
+        raise argparse.ArgumentTypeError(f"more than 0 and at most 1 is possible, not {text}")
+    return speed
+
+
+def _by_cpu(nanoseconds: int, speed: float) -> Asking:
+    def now() -> int:
+        return int(time.process_time_ns() / speed)
+
     async def ask(problem: Problem) -> tuple[Plan, float]:
-        start = time.process_time_ns()
-        stop = Deadline(start + nanoseconds, time.process_time_ns)
-        plan = solve(problem, Budget.within(nanoseconds), stop=stop)
-        return plan, (time.process_time_ns() - start) / SECOND
+        start = now()
+        plan = solve(problem, Budget.within(nanoseconds), stop=Deadline(start + nanoseconds, now))
+        return plan, (now() - start) / SECOND
 
     return ask
 

@@ -170,14 +170,14 @@ def test_nodes_are_bought_as_long_as_there_is_time_to_write_them_down() -> None:
     stop = Deadline(100, lambda: moment)
     work = SolveBudget(Budget(10), stop)
     moment = 20
-    assert work.left  # asks for the first time: encoding took 20, a plan without nodes takes 0.4 times that
+    assert work.left  # asks for the first time: encoding took 20, a plan without nodes takes 0.7 times that
     closing, twice = work.closing(), work.closing(2.0)
     found = {}
-    for moment in (80, 85, 95):
+    for moment in (69, 80, 95):
         found[moment] = closing(0.0), closing(0.1), closing(1.0)
     # A plan has some pods, however late it is.
-    assert found == {80: (False, False, False), 85: (False, False, True), 95: (False, True, True)}
-    moment = 43  # twice the 23 until then are to come
+    assert found == {69: (False, False, False), 80: (False, False, True), 95: (False, True, True)}
+    moment = 40  # twice the 20 until then are to come
     assert not twice(0.1)
     assert twice(1.0)
     work.safe()
@@ -210,8 +210,23 @@ def test_time_is_short_where_encoding_took_much_of_it() -> None:
     assert found == {18: False, 19: True}
 
 
+def test_a_plan_is_proven_where_that_does_not_make_it_late() -> None:
+    moment = 0
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
+    moment = 20
+    assert work.left  # encoding took 20: to write a plan down takes 0.7 times that, to prove it half of it
+    found = {}
+    for moment in (75, 76):
+        found[moment] = work.provable
+    work.safe()  # it is written
+    for moment in (89, 90):
+        found[moment] = work.provable
+    assert found == {75: True, 76: False, 89: True, 90: False}
+
+
 def test_without_a_clock_there_is_always_time() -> None:
     work = SolveBudget(Budget(0))
+    assert work.provable
     assert not work.turns()(1.0)
     assert not work.closing()(1.0)
     assert not work.short

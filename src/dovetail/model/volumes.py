@@ -125,6 +125,8 @@ def volume_limit_error(
 
 def ignored_reason(pod: Pod, index: VolumeIndex) -> str:
     """Why no node can help this pod as its claims are now; '' when nothing stands against it."""
+    if not pod.spec.volumes:
+        return ""
     return next((reason for use in claim_uses(pod, index) if (reason := _broken(use))), "")
 
 

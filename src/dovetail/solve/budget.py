@@ -44,7 +44,8 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # Where there is no time for all pods, the rest is left over. In the least time, nodes for some and all that
 # comes after them take about so many times as long as encoding and finding domains for them. Writing a plan
 # down takes so many times as long as encoding, without and with pods that have a node.
-_NODES, _CLOSING, _WRITING = 1.0, 0.4, 0.5
+_PROOF = 0.5  # times as long as encoding: the cheap proofs
+_NODES, _CLOSING, _WRITING = 1.0, 0.7, 0.8
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
@@ -145,6 +146,12 @@ class Deadline:
     def late(self) -> bool:
         """True iff there is only time to hand over a plan that is there."""
         return self._now() - self._begun >= _LATE * self._whole
+
+    @property
+    def provable(self) -> bool:
+        """True iff there is time for the cheap proofs, and to write the plan down if there is none yet."""
+        times = _PROOF + (_CLOSING if self._known is None else 0.0)
+        return self._now() - self._begun + times * self._first < self._whole
 
     @property
     def _spared(self) -> float:
@@ -305,9 +312,9 @@ class SolveBudget:
         return self._stop.seconds if isinstance(self._stop, Deadline) else float("inf")
 
     @property
-    def late(self) -> bool:
-        """True iff there is only time to write down a plan that is there."""
-        return isinstance(self._stop, Deadline) and self._stop.late
+    def provable(self) -> bool:
+        """See Deadline; without a clock there is always time."""
+        return not isinstance(self._stop, Deadline) or self._stop.provable
 
     def closing(self, times: float = 0.0, *, otherwise: bool = False) -> Callable[[float], bool]:
         """See Deadline; `otherwise` is the answer where there is a plan already, or no clock."""

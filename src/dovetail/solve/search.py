@@ -235,8 +235,7 @@ class Search:
                     self.emptier.append(len(self.bought))
                 self.bought.append(kept)
             else:
-                made = planned.made
-                self.limits.give_back(made)
+                self.limits.give_back(planned.made)
         return [(seat.unit.pod_class, seat.unit.pod) for seat in seats if seat.unit.pod in out]
 
     def _answer(

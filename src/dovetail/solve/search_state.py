@@ -61,21 +61,15 @@ class SolveContext:
         """Find what pods are worth, once. A plan without any work left to improve it does without."""
         if not self._appraised:
             self._appraised = True
-            for pod_class, value in zip(
-                self.instance.pod_classes, self.early.prices().dual_values.tolist(), strict=True
-            ):
+            values = self.early.prices().dual_values.tolist()
+            for pod_class, value in zip(self.instance.pod_classes, values, strict=True):
                 pod_class.value = value
 
     def stranded(self, left: Iterable[str]) -> tuple[int, ...]:
         """The pod classes of those of these pods that would fit somewhere if they were alone."""
         names = set(left)
-        return tuple(
-            pod_class.index
-            for pod_class, alone in zip(
-                self.instance.pod_classes, self.placeable if names else (), strict=False
-            )
-            if alone and not names.isdisjoint(pod_class.pods)
-        )
+        pairs = zip(self.instance.pod_classes, self.placeable if names else (), strict=False)
+        return tuple([one.index for one, alone in pairs if alone and not names.isdisjoint(one.pods)])
 
     @cached_property
     def placeable(self) -> list[bool]:
@@ -141,7 +135,7 @@ class Case:
         known = self.context.proofs.get(key)
         if known is not None and (key not in self.context.stale or known.bound >= hourly * CLOSE):
             return known, None
-        late = self.context.instance.work.late or self.context.instance.work.closing()(0.0)
+        late = not self.context.instance.work.provable
         if late and len(self.context.instance.pod_classes) > FEW:
             return Proof(), None
         if quick or late:
@@ -230,10 +224,11 @@ class Answer:
             return self
         if work.time_over:
             known = self.case.known()
-            return self._with(known) if known else self._proved_quickly()
+            return self._with(known) if known else self.proved_quickly()
         return self._with(self.case.proof(plan.cost.hourly)[0])
 
-    def _proved_quickly(self) -> Answer:
+    def proved_quickly(self) -> Answer:
+        """This answer with a cheap proof, if it has none and there is time for one."""
         if self.plan.proof.bound or not self.plan.cost.hourly:
             return self
         return self._with(self.case.proof(self.plan.cost.hourly, quick=True)[0])

@@ -134,18 +134,9 @@ class _Solve:
 
     def step(self, phase: str, *, given_up: bool = False) -> Step:
         """What is known now."""
-        plan, tally = self.best.plan, self.work.tally
-        return Step(
-            phase,
-            self.work.used,
-            plan.cost.hourly,
-            plan.cost.lower_bound,
-            len(plan.claims),
-            len(plan.unschedulable),
-            tally["columns"],
-            tally["moves"],
-            given_up,
-        )
+        plan, work = self.best.plan, self.work
+        known = plan.cost.hourly, plan.cost.lower_bound, len(plan.claims), len(plan.unschedulable)
+        return Step(phase, work.used, *known, work.tally["columns"], work.tally["moves"], given_up)
 
     def begin(self) -> None:
         """A first plan in as little time as can be: the way to pick domains that places most pods.
@@ -193,7 +184,7 @@ def _searched(state: _Solve, trace: Trace) -> Answer:
         state.begin()
         trace(state.step(current))
         if not state.work.left:
-            return state.best
+            return state.best.proved_quickly()
         for number, _ in enumerate(state.work.stages()):
             if number and state.best.plan.cost.gap < GAP:
                 break

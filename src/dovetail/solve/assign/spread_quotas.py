@@ -248,8 +248,11 @@ def surplus(
     """
     taken: set[str] = set()
     bound: dict[int, list[Seat]] = {}
+    rules = {
+        kind: binding(groups, pod_classes[kind[0]], kind[1]) for kind in {seat.unit[:2] for seat in seats}
+    }
     for seat in seats:
-        for index in binding(groups, pod_classes[seat.unit.pod_class], seat.unit.level):
+        for index in rules[seat.unit[:2]]:
             bound.setdefault(index, []).append(seat)
     before = -1
     while before < len(taken):

@@ -63,7 +63,8 @@ class OpenedDomains:
         where that is too much, no order of the pods keeps the rule.
         """
         found: Opened = {}
-        different = [first.made for first, _ in _alike(bought)]
+        some = {id(planned.made): planned.made for planned in bought}.values()
+        different = {(made.pool, id(made.requirements), made.types): made for made in some}.values()
         opened_by: dict[tuple[str, NodeFilter], frozenset[str]] = {}
         for index, owned in sorted(self._spread_pods(existing, bought).items()):
             group = self._instance.topology.groups[index]

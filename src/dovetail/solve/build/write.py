@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -42,13 +44,8 @@ class Reasons:
 
 def claims_of(instance: Instance, bought: Iterable[PlannedNode]) -> tuple[PlannedClaim, ...]:
     """A claim per node, counted up within its pool."""
-    assembler = Assembler(instance)
-    counts: dict[int, int] = {}
-    claims = []
-    for planned in bought:
-        number = counts.get(planned.made.pool, 0)
-        counts[planned.made.pool] = number + 1
-        claims.append(assembler.claim(planned, number))
+    assembler, numbers = Assembler(instance), defaultdict[int, Iterator[int]](count)
+    claims = [assembler.claim(planned, next(numbers[planned.made.pool])) for planned in bought]
     return tuple(sorted(claims, key=lambda item: item.name))
 
 
@@ -123,45 +120,37 @@ class Assembler:
         known = self._known.get(key)
         if known is None:
             daemons = self._instance.overhead[made.pool][list(made.types)].min(axis=0)
-            claim = _common(self._instance, made)
-            common = {field.name: getattr(claim, field.name) for field in fields(claim)}
-            known = self._known[key] = common, daemons
+            known = self._known[key] = _common(self._instance, made), daemons
         common, daemons = known
         return {**common, "requests": self._instance.axis.mapping(made.vector + daemons)}
 
 
-def _common(instance: Instance, made: NodeCandidate) -> PlannedClaim:
-    """The claim for such a node, without a name, its pods and what they request."""
+def _common(instance: Instance, made: NodeCandidate) -> dict[str, Any]:
+    """The claim for such a node by its fields, without a name, its pods and what they request."""
     table = instance.tables[made.pool]
     offering = table.offerings[made.column]
-    kinds = [table.types[number] for number in made.types]
+    names = tuple([table.types[number].name for number in made.types])
     kept = _kept(instance, made)
-    capacity_types = sorted(set(table.capacity_type[kept].tolist()))
+    capacity_types = [table.capacity_types[code] for code in np.unique(table.capacity_type[kept]).tolist()]
     requirements = _lowered(table, made) if made.relaxed else made.requirements
-    for key, values in (
-        (labels.INSTANCE_TYPE, [kind.name for kind in kinds]),
-        (labels.CAPACITY_TYPE, capacity_types),
-    ):
+    for key, values in ((labels.INSTANCE_TYPE, names), (labels.CAPACITY_TYPE, capacity_types)):
         requirements = Requirements({**requirements.by_key, key: _one_of(requirements, key, values)})
-    return PlannedClaim(
-        name="",
-        pool=table.pool.name,
-        pods=(),
-        requirements=requirements,
-        instance_types=tuple(kind.name for kind in kinds),
-        requests={},
-        instance_type=kinds[0].name,
-        zone=offering.zone,
-        capacity_type=offering.capacity_type,
-        price=made.price,
-        worst=int(table.price[kept].max()),
-        volumes=table.pool.volumes,
-        surcharge=instance.problem.options.node_surcharge,
-        price_estimated=offering.estimated,
-        labels=_labels(table.pool.labels, requirements, instance.well_known | labels.AWS_WELL_KNOWN),
-        taints=table.pool.taints,
-        min_values_relaxed=made.relaxed,
-    )
+    return {
+        "pool": table.pool.name,
+        "requirements": requirements,
+        "instance_types": names,
+        "instance_type": names[0],
+        "zone": offering.zone,
+        "capacity_type": offering.capacity_type,
+        "price": made.price,
+        "worst": int(table.price[kept].max()),
+        "volumes": table.pool.volumes,
+        "surcharge": instance.problem.options.node_surcharge,
+        "price_estimated": offering.estimated,
+        "labels": _labels(table.pool.labels, requirements, instance.well_known | labels.AWS_WELL_KNOWN),
+        "taints": table.pool.taints,
+        "min_values_relaxed": made.relaxed,
+    }
 
 
 def _kept(instance: Instance, made: NodeCandidate) -> Amounts:
@@ -186,7 +175,7 @@ def _lowered(table: PoolTable, made: NodeCandidate) -> Requirements:
     return Requirements(by_key)
 
 
-def _one_of(requirements: Requirements, key: str, values: list[str]) -> Requirement:
+def _one_of(requirements: Requirements, key: str, values: Sequence[str]) -> Requirement:
     """One of the values; a minimum of different ones stays."""
     found = requirements.by_key.get(key)
     named = Requirement.new(key, "In", values)

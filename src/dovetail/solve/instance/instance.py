@@ -76,9 +76,11 @@ class Instance:
         self.nodes = Nodes(problem, self.axis, daemons)
         self.present = Present(self.nodes, self.topology)
         # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.
-        self._capacities = [np.maximum(table.capacity, 1).astype(np.float64) for table in self.tables]
+        self._capacities = [  # (R, T)
+            np.ascontiguousarray(np.maximum(table.capacity, 1).T, dtype=np.float64) for table in self.tables
+        ]
         self._filled = [
-            np.clip(np.max(self._total / capacity, axis=1, initial=0.0), 1e-12, 1.0)
+            np.clip((self._total[:, None] / capacity).max(axis=0, initial=0.0), 1e-12, 1.0)
             for capacity in self._capacities
         ]
         self._reached: dict[tuple[object, ...], list[str]] = {}
@@ -169,14 +171,12 @@ class Instance:
         self, pool: int, wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
     ) -> dict[Pins, float]:
         table = self.tables[pool]
-        held = self.columns(pool, wanted, vector)
-        if not held.any():
-            return {}
+        self.work.spend(1 + len(table.offerings) // CELLS)
+        share = (vector[:, None] / self._capacities[pool]).max(axis=0, initial=0.0) / self._filled[pool]
+        least = table.least(wanted, keys, table.fits(vector), share)
         if not keys:
-            return {(): 0.0}
-        share = np.max(vector / self._capacities[pool], axis=1, initial=0.0) / self._filled[pool]
+            return {(): 0.0} if np.isfinite(least).any() else {}
         _, values = table.combinations(keys)
-        least = table.least(keys, np.where(held, table.price * share[table.column_type], np.inf))
         combined = table.base.add(*wanted)
         found: dict[Pins, float] = {}
         for code in np.flatnonzero(np.isfinite(least)).tolist():

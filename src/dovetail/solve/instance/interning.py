@@ -200,7 +200,8 @@ class Interner:
                 continue
             names |= ask.requests.keys()
             self._turns[id(ask)] = (number // FEW).bit_length()
-            self._entries += [(pod, ask, self._levels_of(pod, ask)) for pod in some]
+            ladder, alone = self._levels_of(some[0], ask), ask.label_keys or ask.has_claims
+            self._entries += [(pod, ask, self._levels_of(pod, ask) if alone else ladder) for pod in some]
         return frozenset(names)
 
     def _crowded(self) -> bool:

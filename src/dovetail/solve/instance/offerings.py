@@ -32,6 +32,7 @@ class Ground:
     columns: Amounts  # of the pool's table, cheapest first
     types: Amounts  # of these columns, once each, (T,)
     first: Amounts  # the cheapest column of each type, (T,)
+    minimums: bool  # True iff there must be so many different values of some label
 
 
 class OfferingsTable:

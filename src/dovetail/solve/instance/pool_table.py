@@ -18,7 +18,7 @@ from dovetail.model.requirement import Requirement, Requirements, pod_requiremen
 from dovetail.model.resources import LARGEST, pod_requests
 from dovetail.solve.instance.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask
 from dovetail.solve.instance.matching import untolerated
-from dovetail.solve.tolerances import SEVERAL
+from dovetail.solve.tolerances import FEW, SEVERAL
 
 # What a node of ours will carry once it is up; demanded by some pods, never written on a claim.
 STAMPED = (
@@ -28,6 +28,10 @@ STAMPED = (
 
 
 NODES = "nodes"  # of a NodePool's limits, the one on their number
+
+# The lowest price per value of some labels and type: values that there are, types, prices, where each value
+# begins, and how many different values any column has.
+_Priced = tuple[Amounts, Amounts, Floats, Amounts, int]
 
 
 class _Sold:
@@ -60,7 +64,9 @@ class _Sold:
         self.column_type: Amounts = _fixed(column_type, np.int64)
         self.price: Amounts = _fixed([item.price for item in self.offerings], np.int64)
         self.reservation = _fixed([item.reservation_id for item in self.offerings], np.str_)
-        self.capacity_type = _fixed([item.capacity_type for item in self.offerings], np.str_)
+        self.capacity_types = sorted({item.capacity_type for item in self.offerings})
+        codes = [self.capacity_types.index(item.capacity_type) for item in self.offerings]
+        self.capacity_type: Amounts = _fixed(codes, np.int64)  # its number
         # Columns that are no reserved capacity, (C,).
         self.unreserved: Mask = _fixed([not item.reservation_id for item in self.offerings], np.bool_)
         self.draws = _drawn(self.offerings)
@@ -136,9 +142,10 @@ class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
     `capacity` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
-    describe the available offerings, as do `reservation` (its id, or "") and `capacity_type`; the price
-    is a whole node's, `extra` of it for all but the instance. Offerings that draw more on the problem's
-    shared quotas than is left of them are not available; `draws` says by quota what each column takes, (C,).
+    describe the available offerings, as do `reservation` (its id, or "") and `capacity_type` (its number
+    in `capacity_types`); the price is a whole node's, `extra` of it for all but the instance. Offerings
+    that draw more on the problem's shared quotas than is left of them are not available; `draws` says by
+    quota what each column takes, (C,).
     """
 
     def __init__(
@@ -154,7 +161,7 @@ class PoolTable:
         self.column_type = sold.column_type
         self.price: Amounts = sold.price + extra
         self.reservation = sold.reservation
-        self.capacity_type = sold.capacity_type
+        self.capacity_types, self.capacity_type = sold.capacity_types, sold.capacity_type
         self.unreserved = sold.unreserved
         self.draws = sold.draws
         self._every_type: Mask = np.ones(len(self.types), dtype=np.bool_)
@@ -166,7 +173,7 @@ class PoolTable:
         self._fits: dict[bytes, Mask] = {}
         self._domains: dict[str, list[str]] = {}
         self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
-        self._grouped: dict[tuple[str, ...], tuple[Amounts, Amounts]] = {}
+        self._priced: dict[tuple[Requirements, tuple[str, ...]], _Priced] = {}
         self.own = self.mask(self.base)
 
     def reserve(self, taken: Amounts) -> None:
@@ -229,16 +236,29 @@ class PoolTable:
             known = self._combinations[keys] = (np.array(codes, dtype=np.int64), list(numbers))
         return known
 
-    def least(self, keys: tuple[str, ...], cost: Floats) -> Floats:
-        """The least of what the columns cost (C,) per value of these labels together."""
-        known = self._grouped.get(keys)
+    def least(self, wanted: Requirements, keys: tuple[str, ...], fits: Mask, share: Floats) -> Floats:
+        """What that share of a type (T,) costs at least, per value of these labels together: of types that
+        fit (T,), in columns that meet the demands; infinite where there is none.
+        """
+        known = self._priced.get((wanted, keys))
         if known is None:
-            codes, values = self.combinations(keys)
-            order = np.argsort(codes, kind="stable")
-            known = self._grouped[keys] = order, np.searchsorted(codes[order], np.arange(len(values)))
-        order, starts = known
-        found: Floats = np.minimum.reduceat(cost[order], starts)
+            if len(self._priced) > FEW:  # 0.1 MiB each where a region's types are all let in
+                self._priced.clear()
+            known = self._priced[wanted, keys] = self._cheapest(wanted, keys)
+        codes, types, price, starts, different = known
+        found = np.full(different, np.inf)
+        if len(codes):
+            found[codes] = np.minimum.reduceat(np.where(fits[types], price * share[types], np.inf), starts)
         return found
+
+    def _cheapest(self, wanted: Requirements, keys: tuple[str, ...]) -> _Priced:
+        codes, values = self.combinations(keys) if keys else (np.zeros(len(self.price), dtype=np.int64), [()])
+        some = np.flatnonzero(self.usable(wanted))
+        order = some[np.lexsort((self.price[some], self.column_type[some], codes[some]))]
+        pair = codes[order] * len(self.types) + self.column_type[order]
+        first = order[np.diff(pair, prepend=-1) > 0]
+        there, starts = np.unique(codes[first], return_index=True)
+        return there, self.column_type[first], self.price[first].astype(np.float64), starts, len(values)
 
     def mask(self, requirements: Requirements) -> Mask:
         """Columns that can meet all of them, shape (C,)."""

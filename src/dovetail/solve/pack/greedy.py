@@ -353,6 +353,9 @@ class Stock:
         return candidates
 
 
+# Items; beyond it column generation does not come to an end, and patterns take much longer than first fit,
+# which is as good there.
+CROWD = 1_000
 # Bundles left, so that one node is bought at a time: with 300, the first plan of 1,500 pods on a region's
 # ordinary types costs 3.7 % more.
 _FEW = 400
@@ -405,15 +408,11 @@ class Packer(Stock):
 
     @cached_property
     def _substitutes(self) -> SubstitutableClasses | None:
-        return self._helpful_twins()
-
-    def _helpful_twins(self) -> SubstitutableClasses | None:
         """None where too few nodes are bought to save any steps, or where patterns are not of items."""
         if int(self.demand.sum()) < _FEW or self.visitors or not self.cells.trivial:
             return None
-        substitutes = SubstitutableClasses(
-            self.vectors, self.item_classes.kind, self.feasible, self.item_classes.conflict
-        )
+        kind, conflict = self.item_classes.kind, self.item_classes.conflict
+        substitutes = SubstitutableClasses(self.vectors, kind, self.feasible, conflict)
         return substitutes if substitutes.any else None
 
     def pack(self, values: Floats, charge: Floats, limits: Limits, demand: Amounts | None = None) -> Packing:
@@ -430,6 +429,8 @@ class Packer(Stock):
         active, rate, hurried = self.kept, 0.0, False
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
+        if anew is not None and work.frugal and len(self.items) > CROWD:
+            return anew
         while left.any():
             if work.time_over and (anew is None or late(1.5)):  # a third for the proof
                 hurried = True
@@ -662,8 +663,7 @@ class Packer(Stock):
         return False
 
     def _best_columns(self, options: list[_Option]) -> Amounts:
-        chosen = list(dict.fromkeys(option.target for option in options))
-        return np.array(sorted(chosen), dtype=np.int64)
+        return np.array(sorted({option.target for option in options}), dtype=np.int64)
 
 
 def _patterns(filled: Amounts, items: Amounts) -> Iterator[Counts]:

@@ -15,12 +15,12 @@ from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.pack.aggregation import ItemClasses, item_classes
-from dovetail.solve.pack.greedy import Packer, Packing, rank
+from dovetail.solve.pack.greedy import CROWD, Packer, Packing, rank
 from dovetail.solve.pack.local_search import Improver, joined, settled
+from dovetail.solve.pack.node_candidate import Counts, NodeCandidate
 from dovetail.solve.pack.refine import Refined, refine
 from dovetail.solve.tolerances import GOOD
 
-_MANY = 1_000  # lots; beyond it column generation does not come to an end
 _Opinion = tuple[Floats, Floats, bool]
 
 
@@ -49,7 +49,7 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
     refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
     bound = 0.0 if packer.visitors else least
     with instance.work.sparing(0.0, of_time=HALF if seeds[0].left.any() else 0.0):
-        refinable = instance.work.left and len(packer.items) <= _MANY
+        refinable = instance.work.left and len(packer.items) <= CROWD
         if refinable and seeds[0].price > least * GOOD:
             refined = refine(packer, seeds[0], start)
             bound = max(bound, refined.cost)
@@ -69,7 +69,7 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     found: list[Packing] = []
     spared = False
     for values, charge, only_if_left in _opinions(packer, start):
-        if found and work.time_over and (spared or not only_if_left or len(packer.items) > _MANY):
+        if found and work.time_over and (spared or not only_if_left or len(packer.items) > CROWD):
             continue
         if found and (only_if_left or work.used > enough or not work.left):
             if not any(packing.left.any() for packing in found):
@@ -104,15 +104,14 @@ def _improved(
 def _split(merged: ItemClasses, packing: Packing) -> Packing:
     if len(merged.items) == len(merged.sizes):
         return packing
-    return replace(
-        packing,
-        candidates=[
-            replace(made, counts=counts)
-            for made, counts in zip(
-                packing.candidates, merged.split([made.counts for made in packing.candidates]), strict=True
-            )
-        ],
-    )
+    candidates: list[NodeCandidate] = []
+    last: tuple[NodeCandidate, Counts] | None = None  # alike ones follow one another
+    patterns = merged.split([made.counts for made in packing.candidates])
+    for made, counts in zip(packing.candidates, patterns, strict=True):
+        same = last is not None and last[0] is made and last[1] == counts
+        candidates.append(candidates[-1] if same else replace(made, counts=counts))
+        last = made, counts
+    return replace(packing, candidates=candidates)
 
 
 def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:

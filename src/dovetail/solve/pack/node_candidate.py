@@ -82,7 +82,7 @@ def make_candidate(
     reservation = columns.reservation[column] if columns.reserved[column] else ""
     if reservation and not limits.reservations[reservation]:
         return None
-    wanted = tuple(dict.fromkeys((items[index].wanted, items[index].pins) for index, _ in counts))
+    wanted = tuple(dict.fromkeys([(items[index].wanted, items[index].pins) for index, _ in counts]))
     key = (table.index, reservation, wanted)
     ground = columns.grounds.get(key)
     if ground is None:
@@ -104,13 +104,13 @@ def make_candidate(
         ordered = _moderate(instance, limits, (table, ordered), requirements)
         kinds, cheapest = tuple(dict.fromkeys(table.column_type[ordered].tolist())), int(ordered[0])
     else:
-        held = fits[ground.types]
-        if not held.any():
+        held = fits[ground.types].nonzero()[0][:MOST_TYPES]
+        if not len(held):
             return None
-        kinds, cheapest = tuple(ground.types[held].tolist()), int(ground.first[held.argmax()])
+        kinds, cheapest = tuple(ground.types[held].tolist()), int(ground.first[held[0]])
     kinds = kinds[:MOST_TYPES]
     types = columns.types.setdefault((table.index, kinds), kinds)
-    relaxed = not _enough_values(table, types, requirements)
+    relaxed = ground.minimums and not _enough_values(table, types, requirements)
     if relaxed and instance.problem.options.strict_min_values:
         return None
     price = int(table.price[cheapest])
@@ -131,7 +131,8 @@ def _ground(
     elif columns.reserved.any():
         requirements = requirements.add(_NOT_RESERVED)
     nothing = np.zeros(0, dtype=np.int64)
-    nowhere = Ground(requirements, nothing, nothing, nothing)
+    minimums = bool(_minimums(requirements))
+    nowhere = Ground(requirements, nothing, nothing, nothing, minimums)
     if any(not item.complement and not item.values and not _absent(table, item) for item in requirements):
         return nowhere
     mask = table.own & table.mask(table.base.add(*requirements))
@@ -141,7 +142,7 @@ def _ground(
     ordered = options[np.argsort(table.price[options], kind="stable")]
     kind = table.column_type[ordered]
     first = np.sort(np.unique(kind, return_index=True)[1])
-    return Ground(requirements, ordered, kind[first], ordered[first])
+    return Ground(requirements, ordered, kind[first], ordered[first], minimums)
 
 
 def narrowed(instance: Instance, made: NodeCandidate, extra: Requirement) -> NodeCandidate | None:
