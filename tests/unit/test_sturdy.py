@@ -10,9 +10,10 @@ import pytest
 from test_order import claim, pod, spread
 
 from dovetail.controllers.provisioning.sturdy import FEW, second_question, sturdier
-from dovetail.model.labels import HOSTNAME, ZONE
+from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE, ZONE
 from dovetail.model.plan import Cost, Plan, Unschedulable
 from dovetail.model.problem import Problem
+from dovetail.model.requirement import Requirement, Requirements
 from dovetail.testing.problems import instance_types, pool, scenario
 from dovetail.testing.scenarios import to_problem
 
@@ -64,6 +65,16 @@ def test_nothing_is_asked_where_no_type_is_small() -> None:
     question = second_question(given, plan(MANY, 1000))
     assert question is not None
     assert second_question(question, plan(MANY, 1000)) is None
+
+
+def test_nothing_is_asked_where_the_pools_exclude_small_types_themselves() -> None:
+    given = problem(spread(ZONE))
+    (some,) = given.pools
+    names = [one.name for one in some.instance_types if one.capacity["cpu"] >= 8000]
+    own = Requirements.of(
+        (*some.requirements.by_key.values(), Requirement.new(INSTANCE_TYPE, "In", tuple(names)))
+    )
+    assert second_question(replace(given, pools=(replace(some, requirements=own),)), plan(MANY, 1000)) is None
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.controllers.provisioning.causes import leans
+from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Cost, Plan
-from dovetail.model.problem import Problem
+from dovetail.model.problem import Pool, Problem
 from dovetail.model.resources import CPU
 
 # Plans on fewer nodes with such pods are left as they are. Among the nodes of three zones less was lost.
@@ -24,19 +25,25 @@ SMALL = 8_000
 
 
 def second_question(problem: Problem, plan: Plan) -> Problem | None:
-    """The problem without small instance types; None where it is not worth asking."""
-    if _exposed(problem, plan) <= FEW:
+    """The problem without small instance types; None where it is not worth asking.
+
+    Nor where the pools exclude small ones themselves: it would be the same question, with the same answer.
+    """
+    if _exposed(problem, plan) <= FEW or not any(map(_buys_small, problem.pools)):
         return None
     pools = []
     for pool in problem.pools:
-        types = tuple(one for one in pool.instance_types if one.capacity.get(CPU, 0) >= SMALL)
+        types = tuple(one for one in pool.instance_types if not _small(one))
         pools.append(replace(pool, instance_types=types))
-    if all(
-        pool.instance_types == before.instance_types
-        for pool, before in zip(pools, problem.pools, strict=True)
-    ):
-        return None
     return replace(problem, pools=tuple(pool for pool in pools if pool.instance_types))
+
+
+def _small(one: InstanceType) -> bool:
+    return one.capacity.get(CPU, 0) < SMALL
+
+
+def _buys_small(pool: Pool) -> bool:
+    return any(_small(one) and pool.requirements.overlaps(one.requirements) for one in pool.instance_types)
 
 
 def sturdier(problem: Problem, plan: Plan, other: Plan) -> Plan:
