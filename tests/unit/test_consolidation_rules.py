@@ -10,7 +10,7 @@ from msgspec import structs
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta, OwnerReference
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.disrupt.consolidation.balanced import Totals, scores
 from dovetail.disrupt.consolidation.churn import Entry, Ledger, MoveBudget
 from dovetail.disrupt.consolidation.memory import Memory
@@ -62,18 +62,35 @@ def test_a_workload_has_as_many_moves_a_day_as_pods() -> None:
     assert ledger.left(pods, 24 * HOUR).deleting == {"a": 4}
 
 
-def test_moves_that_were_forced_count_for_an_hour_even_after_a_restart() -> None:
-    pods = [pod(f"a-{number}", "a") for number in range(4)]
+def test_pods_that_had_to_move_rest_for_an_hour_even_after_a_restart() -> None:
+    old = [pod(f"old-{number}", "a") for number in range(3)]
+    came = [born(pod(f"new-{number}", "a"), HOUR + number * MINUTE) for number in range(3)]
     ledger, again = Ledger(1), Ledger(1)
-    assert not ledger.record("p", pods[:1], HOUR).forced
-    ledger.record("p", pods[1:], HOUR, forced=True)
+    assert not ledger.record("p", [pod("b", "b")], HOUR).forced
+    ledger.record("p", old[:2], HOUR, forced=True)
     assert not Entry("p", HOUR, {}).forced
     again.read("p", ledger.text("p", HOUR), HOUR)
+    pods = [*came, born(pod("there", "a"), HOUR - 2 * SECOND)]
     for one in (ledger, again):
-        assert one.left(pods, HOUR).deleting == {"a": 0}
-        assert one.left(pods, 2 * HOUR - 1).deleting == {"a": 0}
-        assert one.left(pods, 2 * HOUR).deleting == {"a": 3}
-        assert one.left(pods, 25 * HOUR).deleting == {"a": 4}
+        resting = [
+            sorted(one.left(pods, instant).resting)
+            for instant in (HOUR + 3 * MINUTE, 2 * HOUR, 2 * HOUR + SECOND, 2 * HOUR + MINUTE + SECOND)
+        ]
+        assert resting == [["new-0", "new-1"], ["new-0", "new-1"], ["new-1"], []]
+        assert one.left(pods, 2 * HOUR).deleting == {"a": 4}  # it is no move of the day
+
+
+def test_a_pod_came_by_the_latest_move_that_it_can_have_come_by() -> None:
+    """Others of its workload may have gone since they had to move, and one came later for another reason."""
+    ledger = Ledger(1)
+    ledger.record("p", [pod("a", "a")], HOUR, forced=True)
+    ledger.record("q", [pod("b", "a")], HOUR + MINUTE)
+    came = born(pod("came", "a"), HOUR + 2 * MINUTE)
+    assert not ledger.left([came], HOUR + 3 * MINUTE).resting
+    first = born(pod("first", "a"), HOUR + 30 * SECOND)
+    assert ledger.left([came, first], HOUR + 3 * MINUTE).resting == {"first"}
+    late = born(pod("late", "a"), 2 * HOUR)
+    assert not ledger.left([came, late], 2 * HOUR + MINUTE).resting
 
 
 def test_moves_of_pods_that_are_gone_do_not_count() -> None:

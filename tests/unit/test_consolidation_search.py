@@ -22,7 +22,14 @@ from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
-from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, REPLACED_ENOUGH, UNPLANNED, search
+from dovetail.disrupt.consolidation.search import (
+    MOVED_ENOUGH,
+    QUICK,
+    REPLACED_ENOUGH,
+    RESTING,
+    UNPLANNED,
+    search,
+)
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.solve.budget import SolveBudget
@@ -314,6 +321,7 @@ def test_spot_nodes_are_replaced_only_where_that_is_switched_on(
         ({"allowed": {"a": 0}}, None),  # what budgets hold is reported elsewhere
         ({"allowed": {}}, None),
         ({"moves": Moves(deleting={"a": 0})}, MOVED_ENOUGH),
+        ({"moves": Moves(resting=frozenset({"uid-a1-0"}))}, RESTING),
         ({"moves": Moves(deleting={"a": 1}, replacing={"a": 1})}, "no: a1"),
         ({"totals": {"a": Totals(BALANCED, 100_000, 10.0)}}, "score 0.05 < threshold 0.50"),
         ({"totals": {"a": Totals(BALANCED, 1_000, 10.0)}}, "no: a1"),

@@ -13,9 +13,12 @@ from dovetail.base.memo import by_identity
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 WINDOW = 24 * HOUR
-# What had to move anyway, because its node drifted or expired, rests for so long only. Counted for the day it
-# kept a cluster that was renewed, and lost half of its pods half an hour later, at up to 2.6 times its bound.
-FORCED_WINDOW = HOUR
+# A pod that had to move anyway, because its node drifted or expired, rests for so long where it came to.
+# Counted with the moves of the day it kept a cluster that was renewed, and lost half of its pods half an hour
+# later, at up to 2.6 times its bound.
+REST = HOUR
+# Since the command: replacements have so long at most to come up, and draining begins then.
+_ARRIVAL = HOUR
 # On a NodePool: which pods were moved off its nodes, so that a restart does not forget it.
 MOVED_PODS = "dovetail.dev/moved-pods"
 _UNKNOWN = 2**63 - 1  # later than any instant
@@ -38,12 +41,14 @@ def workload(pod: Pod) -> str:
 class Moves:
     """Workload -> how many more of its pods may be moved; any number of those that are not named.
 
+    `resting` are pods (by UID) that had to move within the hour: they stay where they are.
     Nothing is left for replacing nodes once half of all moves were made, unless it saves as much as deletions
     do when the load falls: most replacements save little of that.
     """
 
     deleting: Mapping[str, int] = field(default_factory=dict)
     replacing: Mapping[str, int] = field(default_factory=dict)
+    resting: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,11 @@ class Entry:
     @property
     def until(self) -> int:
         """The instant from which it does not count any more."""
-        return self.at + (FORCED_WINDOW if self.forced else WINDOW)
+        return self.at + (_ARRIVAL + REST if self.forced else WINDOW)
 
 
 class Ledger:
-    """Which moves were made in the last 24 h, forced ones in the last hour. Instants never go back."""
+    """Which moves were made in the last 24 h, and which had to be made lately. Instants never go back."""
 
     def __init__(self, per_pod: int) -> None:
         self._per_pod = per_pod
@@ -99,6 +104,7 @@ class Ledger:
 
         Of the moves that were made those count which pods that are still there may have made: what came in
         place of a moved pod is younger than the move. Where the load fell, others are gone with it.
+        Moves that were forced leave as many as there were: the very pods rest for an hour instead.
         """
         self._forget(now)
         present: dict[str, list[Pod]] = {}
@@ -107,13 +113,27 @@ class Ledger:
         moved = {key for entry in self._entries for key in entry.moved}
         born = {key: [_created(pod) for pod in present[key]] for key in present if key in moved}
         made: Counter[str] = Counter()
-        for entry in self._entries:
+        for entry in (one for one in self._entries if not one.forced):
             for key, count in entry.moved.items():
                 made[key] += min(count, sum(instant >= entry.at for instant in born.get(key, ())))
         most = {key: self._per_pod * len(some) for key, some in present.items()}
         left = {key: max(0, count - made[key]) for key, count in most.items()}
         half = {key: count if 2 * made[key] <= most[key] else 0 for key, count in left.items()}
-        return Moves(left, half)
+        return Moves(left, half, self._resting(present, now))
+
+    def _resting(self, present: Mapping[str, Sequence[Pod]], now: int) -> frozenset[str]:
+        """Each pod is taken to have come by the latest move that may have brought it, the oldest first."""
+        forced = {key: None for entry in self._entries if entry.forced for key in entry.moved}
+        young = {
+            key: sorted((_created(pod), pod.metadata.uid) for pod in present.get(key, ())) for key in forced
+        }
+        found: list[str] = []
+        for entry in sorted(self._entries, key=lambda entry: -entry.at):
+            for key in filter(young.__contains__, entry.moved):
+                came = [one for one in young[key] if 0 <= one[0] - entry.at < _ARRIVAL][: entry.moved[key]]
+                young[key] = sorted({*young[key]}.difference(came))
+                found += [uid for instant, uid in came if entry.forced and now - instant < REST]
+        return frozenset(found)
 
     def text(self, pool: str, now: int) -> str:
         """What is known of the pool's nodes, for `read`; the oldest is left out where it is too much."""

@@ -58,9 +58,8 @@ class Prospects:
 
 
 QUICK = SECOND // 100  # for what-ifs: their first plan says enough
-MOVED_ENOUGH = (
-    "Pods of the node's workloads were moved as often as they may be in 24 h, or had to move within the hour"
-)
+MOVED_ENOUGH = "Pods of the node's workloads were moved as often as they may be in 24 h"
+RESTING = "Pods of the node had to move within the hour"
 REPLACED_ENOUGH = (
     "Replacing it would save, but pods of its workloads made half or more of the moves of 24 h: what "
     "is left of these is kept for moves that save a quarter of the node's price or more"
@@ -143,9 +142,12 @@ class _Search:
 
     def _free(self) -> Iterator[Candidate]:
         """Nodes that may go by budgets, moves and policies."""
-        move_budget = self._question.move_budget()
+        move_budget, resting = self._question.move_budget(), self._question.moves.resting
         for candidate in self._question.candidates:
             if self._question.allowed.get(candidate.pool, 0) < 1:
+                continue
+            if any(pod.metadata.uid in resting for pod in candidate.pods):
+                self._stay[candidate.name] = RESTING
                 continue
             if not move_budget.holds(candidate.pool, candidate.pods):
                 self._stay[candidate.name] = MOVED_ENOUGH
