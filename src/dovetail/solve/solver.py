@@ -146,7 +146,7 @@ class _Solve:
         with self.work.frugally():
             if self.hurried and not self.work.time_over:
                 self.settle(self.strategy)
-            each, left = self.work.used, self.stranded
+            each, left = self.work.used, self.stranded if self.work.another else ()
             enough = self.work.used + _CHEAP
             for other in fuller(self.context.instance, left) if left else ():
                 if not self.work.another or self.work.used + each > enough:
@@ -156,7 +156,7 @@ class _Solve:
                     self.best, self.strategy = answer, other
                 if not self.stranded:
                     break
-            self.best = rearranged(self.context, self.best)
+            self.best = self.best if self.work.time_over else rearranged(self.context, self.best)
         if self.overdraws(self.best):
             raise _Overdrawn
         self.context.found, self.context.welcome = self._found, self._welcome

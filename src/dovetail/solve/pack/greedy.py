@@ -393,10 +393,9 @@ class _Option:
 class Packer(Stock):
     """Packs a fixed list of lots, as often as asked, under different values. Items are lots here."""
 
-    def __init__(self, instance: Instance, columns: OfferingsTable, item_classes: ItemClasses) -> None:
-        super().__init__(instance, columns, item_classes)
-        many = len(self.cells.kind)
-        self._stale = _STALE if many <= MANY else np.inf
+    @cached_property
+    def _stale(self) -> float:
+        return _STALE if len(self.cells.kind) <= MANY else np.inf
 
     @cached_property
     def _crowds(self) -> Crowds:
@@ -452,7 +451,8 @@ class Packer(Stock):
             if int(left.sum()) == before:
                 break
             if active is self.kept and options:
-                active, rate = self._best_columns(options), options[0].rate
+                active = np.array(sorted({option.target for option in options}), dtype=np.int64)
+                rate = options[0].rate
         if hurried and anew is None:
             # The best patterns are bought first, so what they leave over may be dear by itself.
             candidates.extend(first_fit(self, charge, left, limits))
@@ -661,9 +661,6 @@ class Packer(Stock):
                 if found:
                     return True
         return False
-
-    def _best_columns(self, options: list[_Option]) -> Amounts:
-        return np.array(sorted({option.target for option in options}), dtype=np.int64)
 
 
 def _patterns(filled: Amounts, items: Amounts) -> Iterator[Counts]:

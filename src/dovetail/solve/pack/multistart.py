@@ -121,7 +121,9 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     first and what is left over keeps its balance. The relaxation's prices know no such difference. The last
     ones spend limits and reservations sparingly; they are tried only if pods were left over.
     """
-    alone = packer.least_costs()
+    # Where all is first fit, nothing asks for them.
+    hasty = packer.instance.work.frugal and len(packer.items) > CROWD and not start.any
+    alone = np.zeros(len(packer.items)) if hasty else packer.least_costs()
     price = packer.columns.price.astype(np.float64)
     yield alone, price, False
     by_duals = _by_duals(packer, alone)
