@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
@@ -33,6 +35,8 @@ class Clock(Protocol):
 
 async def within(clock: Clock, event: asyncio.Event, nanoseconds: int) -> None:
     """Return once the event is set, or once `nanoseconds` have passed."""
+    import asyncio  # it takes a tenth of what a command imports, and few commands wait
+
     waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(nanoseconds))]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
