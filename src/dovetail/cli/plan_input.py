@@ -250,6 +250,8 @@ def _counted(reading: Reading) -> tuple[Manifest, ...]:
 
     In a dump, what a Rollout makes is there beside it, and says what is wanted now.
     """
+    if not any(item.foreign for item in reading.manifests):
+        return reading.manifests
     owners = {item.key: item.owner for item in reading.left_out}
     owners |= {_key(item.object.KIND, item.object): _parent(item.object) for item in _own(reading.manifests)}
     owning: set[tuple[str, str]] = set()
@@ -284,6 +286,8 @@ def _missing_pods(
     }
     asking = []
     for item in given:
+        if isinstance(item.object, Pod):
+            continue
         workload = _scaled(_replicated(item), least.get(item.written))
         if isinstance(workload, Workload) and (item.foreign or _parent(workload) not in known):
             there = () if item.foreign else owned.get(item.written, ())
