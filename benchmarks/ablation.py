@@ -47,7 +47,6 @@ from dovetail.solve.colgen import (
     exchange_pricing,
     generation,
     knapsack_pricing,
-    patterns,
 )
 from dovetail.solve.pack import aggregation, greedy, local_search, multistart, refine
 from dovetail.testing.crowds import crowd
@@ -204,11 +203,6 @@ _PACKING = (
         "substitutable classes",
         ((greedy.Packer, "_substitutes", property(lambda _: None)),),
         (aggregation.SubstitutableClasses,),
-    ),
-    Part(
-        "patterns topped up",
-        ((greedy, "topped_up", lambda *them: np.zeros_like(them[3])),),
-        (patterns.topped_up,),
     ),
 )
 _COLUMNS = (

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
 from dovetail.solve.budget import SolveBudget
+from dovetail.solve.colgen.knapsack_pricing import Companions, Knapsacks
 from dovetail.solve.colgen.pattern_mip import PatternSearch
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 
@@ -54,6 +55,44 @@ def test_every_load_that_matters_is_found(asked: tuple[PricingInstance, np.ndarr
     patterns = {tuple(pattern) for pattern in found.counts.tolist()}
     assert tried(pricing, dual_values, above) <= patterns
     assert all(pricing.cheapest(np.array([pattern]))[0] == 0 for pattern in patterns)
+
+
+@settings(max_examples=300, deadline=None)
+@given(markets(), st.integers(0, 30), st.data())
+def test_pods_that_want_others_beside_them_are_priced_with_those(
+    asked: tuple[PricingInstance, np.ndarray], above: int, data: st.DataObject
+) -> None:
+    pricing, dual_values = asked
+    items, rules = len(dual_values), data.draw(st.integers(0, 2))
+    some = st.lists(st.booleans(), min_size=items, max_size=items)
+    drawn = [np.array([data.draw(some) for _ in range(rules)], dtype=np.bool_) for _ in range(2)]
+    owners, companions = (each.reshape(rules, items) for each in drawn)
+    companions &= ~owners
+    price = np.array([data.draw(st.sampled_from([0.0, 5.0, np.inf])) for _ in range(rules)])
+    beside = Companions(owners, companions, price)
+    worth = np.where(companions.any(axis=0), dual_values - 3, dual_values)
+
+    work = SolveBudget(Budget(work=10**6))
+    found = Knapsacks(pricing, work).run(0, worth, float(above), 10_000, beside)
+
+    def net(pattern: tuple[int, ...]) -> float:
+        counts = np.array(pattern)
+        lacking = [
+            bool(counts[owner].any() and not counts[mate].any())
+            for owner, mate in zip(beside.owners, beside.companions, strict=True)
+        ]
+        return float(counts @ worth - sum(cost for cost, lacks in zip(price, lacking, strict=True) if lacks))
+
+    fitting = [
+        pattern
+        for pattern in itertools.product(*(range(int(n) + 1) for n in pricing.copies()[0]))
+        if pricing.cheapest(np.array([pattern]))[0] == 0
+    ]
+    best = max(map(net, fitting))
+    assert found.others <= above or best <= above
+    assert best <= found.most or best <= above
+    assert [net(tuple(pattern)) for pattern in found.counts.tolist()] == found.worth.tolist()
+    assert (found.worth.max(initial=0.0) == best) if best > above else not len(found.worth)
 
 
 def test_where_there_are_too_many_nothing_is_claimed_of_the_others() -> None:

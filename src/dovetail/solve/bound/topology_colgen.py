@@ -20,7 +20,7 @@ from dovetail.solve.bound.topology_model import Rows, TopologySites
 from dovetail.solve.budget import CELLS, HALF, STEP, SolveBudget
 from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
 from dovetail.solve.colgen.highs import quiet_solver
-from dovetail.solve.colgen.knapsack_pricing import Knapsacks
+from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
@@ -47,6 +47,7 @@ class Master:
         self._kept = np.flatnonzero(~gone)  # of the variables, those that remain
         self._lasting = rows.lasting()
         self._factors = rows.factors()
+        self._companions, self._first = _companions(instance, rows.topology_sites)
         self._take(patterns)
 
     def add(self, patterns: SitePatterns) -> None:
@@ -59,9 +60,10 @@ class Master:
         return np.ones(len(self.patterns), dtype=np.bool_)
 
     def _take(self, patterns: SitePatterns) -> None:
-        starts = _starts(self._instance, self._rows.topology_sites, patterns)
-        self._starts = starts.needed[:, starts.fine]
-        self.patterns = patterns.some(starts.fine)
+        alone = self._companions.lacking(patterns.counts)
+        fine: Mask = np.all(~alone[~self._first], axis=0)
+        self._starts = alone[self._first][:, fine]
+        self.patterns = patterns.some(fine)
         self.price: Floats = self._rows.topology_sites.price[self.patterns.site] / NANO_DOLLARS
 
     def useful(self, most: float, work: SolveBudget) -> tuple[float, Floats, Mask]:
@@ -157,6 +159,12 @@ class Master:
         table[tuple(self._owners[owned].T)] = dual_values[owned]
         return table
 
+    def companions(self, linear: Linear) -> Companions:
+        """What nodes cost more on which pods lack others that they want there."""
+        price = np.full(len(self._first), np.inf)
+        price[self._first] = np.maximum(-linear.duals[self._rows.rows :], 0.0) * NANO_DOLLARS
+        return replace(self._companions, price=price)
+
     def reduced(self, linear: Linear) -> Floats:
         """The price of each pattern less what it is worth to the rows, (N,)."""
         table, counts, site = self.dual_values(linear), self.patterns.counts, self.patterns.site
@@ -204,39 +212,23 @@ def _linear(model: highspy.HighsLp, work: SolveBudget) -> Linear | None:
     return Linear(float(info.objective_function_value), np.array(solver.getSolution().row_dual))
 
 
-@dataclass(frozen=True, slots=True)
-class _Starts:
-    """Patterns with a pod that wants others beside it: (N,) possible at all, (G, N) only as the first
-    ones.
-    """
-
-    fine: Mask
-    needed: Mask
-
-
-def _starts(instance: Instance, topology_sites: TopologySites, patterns: SitePatterns) -> _Starts:
-    fine = np.ones(len(patterns), dtype=np.bool_)
-    needed: list[Mask] = []
-    for index in sorted({index for kind in topology_sites.kinds for index in kind.owned}):
-        group = instance.topology.groups[index]
-        if group.id.kind != AFFINITY or group.id.key != HOSTNAME:
-            continue
-        owners = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.owned]
-        matched = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
-        others = [number for number in matched if number not in owners]
-        bootstrap = not any(instance.before[index][0].values())
-        first = np.zeros(len(patterns), dtype=np.bool_)
-        for number in owners:
-            own = number in matched
-            mates = patterns.counts[:, others if own else matched].any(axis=1)
-            self_repelling = (patterns.counts[:, number] > 0) & ~mates
-            if own and bootstrap:
-                first |= self_repelling
-            else:
-                fine &= ~self_repelling
-        if first.any():
-            needed.append(first)
-    return _Starts(fine, np.array(needed, dtype=np.bool_).reshape(len(needed), len(patterns)))
+def _companions(instance: Instance, topology_sites: TopologySites) -> tuple[Companions, Mask]:
+    """The rules by which pods want others on their nodes, and whether the first pod may be alone, (G,)."""
+    kinds, rules = topology_sites.kinds, []
+    for index in sorted({index for kind in kinds for index in kind.owned}):
+        group = instance.topology.groups[index].id
+        if group.kind == AFFINITY and group.key == HOSTNAME:
+            owned = np.array([index in kind.owned for kind in kinds])
+            matched = np.array([index in kind.matching for kind in kinds])
+            none_yet = not any(instance.before[index][0].values())
+            rules += [(owned & matched, matched & ~owned, none_yet), (owned & ~matched, matched, False)]
+    rules = [rule for rule in rules if rule[0].any()]
+    owners, companions = (
+        np.array([rule[at] for rule in rules], dtype=np.bool_).reshape(len(rules), len(kinds))
+        for at in (0, 1)
+    )
+    first = np.array([rule[2] for rule in rules], dtype=np.bool_)
+    return Companions(owners, companions, np.full(len(rules), np.inf)), first
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,12 +366,12 @@ class Pricing:
             return None
         self.bound = first.least
         master.add(self._alone())
-        master.add(self._found(master.dual_values(first), _FIRST)[0])
+        master.add(self._found(master, first, _FIRST)[0])
         for _ in range(ROUNDS):
             now = master.linear(master.every, work)
             if now is None or not part.left:
                 return now
-            found, most = self._found(master.dual_values(now), 1 + PAYS)
+            found, most = self._found(master, now, 1 + PAYS)
             self.bound = max(self.bound, now.least / most)
             if not len(found) or self.bound >= now.least * OPTIMAL:
                 return now
@@ -410,37 +402,41 @@ class Pricing:
             found.append(self._new(fleet, np.concatenate([single, single * copies[some][:, None]])))
         return joined(found, len(self._rows.pods))
 
-    def _found(self, dual_values: Floats, share: float) -> tuple[SitePatterns, float]:
-        """Patterns worth more than that share of their price, by dual values in dollars per site (K, S + 1),
-        the last one of the node itself; and the largest multiple of its price, at least 1, that a pattern
-        is worth: infinite where that takes more work than there is.
+    def _found(self, master: Master, linear: Linear, share: float) -> tuple[SitePatterns, float]:
+        """Patterns worth more than that share of their price by the duals, and the largest multiple of its
+        price, at least 1, that a pattern is worth: infinite where that takes more work than there is.
         """
         found: list[SitePatterns] = []
-        highest = 1.0
+        highest, companions = 1.0, master.companions(linear)
+        # In dollars per site (K, S + 1), the last one of the node itself. Negative dual values: such pods are
+        # left out, as if that cost nothing, but where others may want them.
+        dual_values = master.dual_values(linear) * NANO_DOLLARS
+        wanted = np.append(companions.companions.any(axis=0), True)
+        dual_values = np.where(wanted, dual_values, np.maximum(dual_values, 0.0))
         for fleet in self._fleets:
             for column, price in enumerate(fleet.pricing.price.tolist()):
                 if not self._work.left:
                     return joined(found, len(self._rows.pods)), float("inf")
-                site = int(fleet.pricing.column[column])
-                # Negative dual values: such pods are left out, as if that cost nothing.
-                here = dual_values[site] * NANO_DOLLARS
+                here = dual_values[int(fleet.pricing.column[column])]
                 of_pods, extra = here[:-1], float(here[-1])
-                best = fleet.knapsacks.run(column, np.maximum(of_pods, 0.0), price * share - extra, NARROW)
-                counts, most = self._owned(fleet.pricing, column, of_pods, best.counts)
-                highest = max(highest, (max(most, best.others) + extra) / max(price, 1))
-                found.append(self._new(fleet, counts[:FEW_NEW]))
+                best = fleet.knapsacks.run(column, of_pods, price * share - extra, NARROW, companions)
+                highest = max(highest, (best.others + extra) / max(price, 1))
+                if len(best.counts):
+                    counts, most = self._owned(fleet.pricing, column, of_pods, best)
+                    highest = max(highest, (most + extra) / max(price, 1))
+                    found.append(self._new(fleet, counts[:FEW_NEW]))
         return joined(found, len(self._rows.pods)), highest
 
     def _owned(
-        self, pricing: PricingInstance, column: int, dual_values: Floats, counts: Amounts
+        self, pricing: PricingInstance, column: int, dual_values: Floats, best: Best
     ) -> tuple[Amounts, float]:
-        """Those of the patterns (N, S), best first, that a node may be bought for, and the most worth of one.
+        """Those of the patterns that a node may be bought for, best first, and the most worth of one.
 
         Pods of no worth may be what lets others in.
         """
         own = pricing.own[column]
         idle = np.flatnonzero(own & (dual_values <= 0))
-        counts = counts.copy()
+        counts = best.counts.copy()
         for kind in idle.tolist():
             self_repelling = ~counts[:, own].any(axis=1)
             capacity = pricing.capacity[column] - counts @ pricing.vectors
@@ -448,8 +444,8 @@ class Pricing:
                 axis=1
             )
             counts[self_repelling & fits, kind] = 1
-        counts = counts[counts[:, own].any(axis=1)]
-        return counts, float(np.max(counts @ np.maximum(dual_values, 0.0), initial=0.0))
+        kept = counts[:, own].any(axis=1)
+        return counts[kept], float(np.max(best.worth[kept], initial=0.0))
 
     def _new(self, fleet: _Fleet, counts: Amounts) -> SitePatterns:
         """Those of the patterns that were not known, each on the cheapest site."""

@@ -33,6 +33,7 @@ from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, WIDE
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
+_PATTERNS_ALONE = 2  # times as large as where nodes per site come to an end: there only patterns are tried
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
@@ -140,7 +141,8 @@ class TopologyBound:
 
     def _solved(self, topology_sites: TopologySites, price: int) -> tuple[Ruled, _Next | None]:
         work, times = self._instance.work, _times(self._instance.work)
-        if np.count_nonzero(topology_sites.feasible) > MOST_CELLS * times:
+        cells = int(np.count_nonzero(topology_sites.feasible))
+        if cells > _PATTERNS_ALONE * MOST_CELLS * times:
             return Ruled(), None
         rows = program(self._instance, topology_sites)
         if not work.left:
@@ -148,7 +150,7 @@ class TopologyBound:
         patterns = Enumeration(rows, price, work, int(WIDE * times)).run()
         first = patterns is None and rows.size <= _SMALL
         best, following = Ruled(), None
-        for by_sites in (first, not first):
+        for by_sites in (first, not first)[: 1 if cells > MOST_CELLS * times else 2]:
             price = min(price, best.cost)
             if best.bound >= price * CLOSE or best.settled or not work.left:
                 break
@@ -205,7 +207,7 @@ class TopologyBound:
             return Ruled(bound)
         value = master.reduced(linear)
         few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
-        return replace(self._chosen(rows, master, few, price, HALF), bound=bound)
+        return replace(self._chosen(rows, master, few, price, MOST), bound=bound)
 
     def _few(self, value: Floats, kept: Mask) -> Mask:
         """As many of the patterns that are kept as can be chosen from, by reduced price (N,)."""

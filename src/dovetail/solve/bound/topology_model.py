@@ -17,7 +17,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
-from dovetail.solve.budget import ENTRY, SolveBudget
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.pricing_instance import cliques, usable
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
@@ -420,7 +420,7 @@ class Rows:
     def _write(self, terms: Terms, least: float, most: float) -> None:
         self._rows.append((terms, least, most))
         self.size += len(terms)
-        self._work.spend(len(terms) * ENTRY)
+        self._work.spend(len(terms))
 
     def close(self, kind: int, sites: Iterable[int]) -> None:
         """None of the kind there."""

@@ -17,7 +17,7 @@ import numpy as np
 from dovetail.solve.budget import CELLS, LABELS, STEP, SWEEP, SolveBudget
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import TABLE, Amounts, Floats
+from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask, share
 from dovetail.solve.tolerances import MANY, NARROW, ROUNDING, SEVERAL
 
 
@@ -26,8 +26,29 @@ class Best:
     """Of one column: patterns (M, I) of more worth than asked for, and a worth that none exceeds."""
 
     counts: Amounts
+    worth: Floats  # (M,) of the patterns, the most first
     most: float
     others: float  # a worth that no pattern exceeds which is not part of one of the patterns
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """G rules: a node with some of the `owners` (G, I) and none of their `companions` (G, I) costs `price`
+    (G,) more, infinite where that must not be.
+    """
+
+    owners: Mask
+    companions: Mask
+    price: Floats
+
+    def lacking(self, counts: Amounts) -> Mask:
+        """Whether patterns (N, I) have owners without companions, (G, N)."""
+        held = (counts > 0).T
+        return share(self.owners, held) & ~share(self.companions, held)
+
+    def of(self, items: Amounts) -> Companions:
+        """For some of the items, in this order."""
+        return Companions(self.owners[:, items], self.companions[:, items], self.price)
 
 
 class Relaxation:
@@ -77,6 +98,8 @@ class Knapsacks:
         self._work = work
         self._copies = pricing.copies()
         self._relaxation = Relaxation(pricing, self._copies)
+        none = np.zeros((0, len(pricing.vectors)), dtype=np.bool_)
+        self._alone = Companions(none, none, np.zeros(0))
         self._prices: dict[int, Floats] = {}  # of capacity, by the column that they were found for
         self._dual_values: Floats = np.zeros(0)  # that `_most` is about
         self._most: Floats = np.zeros(0)  # dual values that no pattern of each column exceeds, (K,)
@@ -106,55 +129,64 @@ class Knapsacks:
         least: Floats = most.min(axis=0) * (1 + ROUNDING)
         return least
 
-    def run(self, column: int, dual_values: Floats, above: float, width: int) -> Best:
+    def run(
+        self, column: int, dual_values: Floats, above: float, width: int, beside: Companions | None = None
+    ) -> Best:
         """Patterns worth more than `above`, by partial patterns of which at most `width` are followed up."""
-        most = float(self.screened(dual_values)[column])
+        most, beside = float(self.screened(dual_values)[column]), beside or self._alone
         if most > above:
             most, prices = self.fraction(column, dual_values)
+        none = np.zeros((0, len(dual_values)), dtype=np.int64)
         if most <= above:
-            return Best(np.zeros((0, len(dual_values)), dtype=np.int64), most, most)
-        copies = self._copies[column]
+            return Best(none, np.zeros(0), most, most)
+        copies, useful = self._copies[column], (dual_values > 0) | beside.companions.any(axis=0)
         reduced = dual_values - self._pricing.vectors @ prices
         # An item that loses more by being put in than the bound is above the aim is in no such pattern.
-        items = np.flatnonzero((copies > 0) & (dual_values > 0) & (reduced >= above - most))
-        items, rest = self._ordered(column, items, dual_values, prices)
+        items = np.flatnonzero((copies > 0) & useful & (reduced >= above - most))
+        items, rest = self._ordered(column, items, dual_values, prices, beside)
         top = float(rest.most(0, np.zeros(1), self._pricing.capacity[column][None])[0]) * (1 + ROUNDING)
         if top <= above:
-            return Best(np.zeros((0, len(dual_values)), dtype=np.int64), min(most, above), min(most, above))
-        found, missed = self._search(column, (items, dual_values[items], rest), above, width)
+            return Best(none, np.zeros(0), min(most, above), min(most, above))
+        what = items, dual_values[items], rest, beside.of(items)
+        found, worth, missed = self._search(column, what, above, width)
         counts = np.zeros((len(found), len(dual_values)), dtype=np.int64)
         counts[:, items] = found
-        best = float(np.max(counts @ dual_values, initial=0.0))
+        best = float(np.max(worth, initial=0.0))
         others = min(most, max(above, missed * (1 + ROUNDING)))
-        return Best(counts, max(min(most, best * (1 + ROUNDING)), others), others)
+        return Best(counts, worth, max(min(most, best * (1 + ROUNDING)), others), others)
 
     def _ordered(
-        self, column: int, items: Amounts, dual_values: Floats, prices: Floats
+        self, column: int, items: Amounts, dual_values: Floats, prices: Floats, beside: Companions
     ) -> tuple[Amounts, Completions]:
         """The items in the order in which partial patterns take them, and what later ones can add."""
         needs, capacity = self._pricing.vectors[items], self._pricing.capacity[column]
         share = (needs / np.maximum(capacity, 1)).max(axis=1)
         few = scarcest(capacity, prices)
-        # Measured: those that need none of the scarcest units first, the largest first.
-        items = items[np.lexsort((-share, needs[:, few] if few >= 0 else np.zeros_like(share)))]
+        # Companions first, then those that want them, so that it is soon known who lacks any. Measured: then
+        # those that need none of the scarcest units first, the largest first.
+        scarce = needs[:, few] if few >= 0 else np.zeros_like(share)
+        here = beside.of(items)
+        items = items[np.lexsort((-share, scarce, ~here.owners.any(axis=0), ~here.companions.any(axis=0)))]
         copies = self._copies[column][items]
         rest = Completions(self._pricing.vectors[items], capacity, copies, dual_values[items], prices)
         self._work.spend(rest.work)
         return items, rest
 
     def _search(
-        self, column: int, what: tuple[Amounts, Floats, Completions], above: float, width: int
-    ) -> tuple[Amounts, float]:
-        """(patterns over the items (M, n), best first, the bound of the best partial pattern that was let
-        go).
+        self, column: int, what: tuple[Amounts, Floats, Completions, Companions], above: float, width: int
+    ) -> tuple[Amounts, Floats, float]:
+        """(patterns over the items (M, n), best first, what they are worth (M,), the bound of the best
+        partial pattern that was let go).
         """
-        items, dual_values, rest = what
-        copies = self._copies[column][items]
+        items, dual_values, rest, beside = what
+        # More than one companion of no worth is of no use.
+        copies = np.where(dual_values > 0, self._copies[column][items], 1)
         apart = np.triu(self._pricing.conflict[np.ix_(items, items)], 1)
         capacity = self._pricing.capacity[column][None].copy()
-        value = np.zeros(1)
+        value = worth = np.zeros(1)
         patterns = np.zeros((1, len(items)), dtype=np.int16)
-        missed = 0.0
+        missed, order = 0.0, np.arange(len(items))
+        decided = np.max(np.where(beside.companions, order, -1), axis=1, initial=-1)
         for step, item in enumerate(items.tolist()):
             need = self._pricing.vectors[item]
             asked = need > 0
@@ -166,9 +198,14 @@ class Knapsacks:
             parent = np.repeat(np.arange(len(value)), number + 1)
             ends = np.cumsum(number + 1)
             count = np.arange(len(parent)) - np.repeat(ends - number - 1, number + 1)
-            value = value[parent] + count * dual_values[step]
+            worth = value = value[parent] + count * dual_values[step]
             capacity = capacity[parent] - count[:, None] * need
-            bound = rest.most(step + 1, value, capacity) * (1 + ROUNDING)
+            if (decided <= step).any():
+                grown = patterns[parent]
+                grown[:, step] = count
+                lacks = beside.lacking(grown.astype(np.int64)) & (decided <= step)[:, None]
+                worth = value - np.where(lacks, beside.price[:, None], 0.0).sum(axis=0)
+            bound = rest.most(step + 1, worth, capacity) * (1 + ROUNDING)
             chosen = np.flatnonzero(bound > above)
             self._work.spend(STEP + len(parent) // LABELS)
             width = min(width, MANY) if self._work.time_over else width
@@ -177,10 +214,10 @@ class Knapsacks:
                 missed = max(missed, float(bound[chosen[width]]))
                 chosen = chosen[:width]
             patterns, value, capacity = patterns[parent[chosen]], value[chosen], capacity[chosen]
-            patterns[:, step] = count[chosen]
-        best = np.argsort(-value, kind="stable")
-        best = best[value[best] > above]
-        return patterns[best].astype(np.int64), missed
+            patterns[:, step], worth = count[chosen], worth[chosen]
+        best = np.argsort(-worth, kind="stable")
+        best = best[worth[best] > above]
+        return patterns[best].astype(np.int64), worth[best], missed
 
 
 # Times the prices that a linear program gives to the others; per resource on the grid, the dearest first.

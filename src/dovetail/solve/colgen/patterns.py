@@ -143,33 +143,3 @@ def _copies(needs: Floats, left: Floats) -> Amounts:
     ratio[needs <= 0] = UNLIMITED
     whole: Amounts = np.minimum.reduce(ratio, axis=1, initial=UNLIMITED).astype(np.int64)
     return whole
-
-
-def topped_up(
-    space: Amounts, open_to: Mask, vectors: Amounts, left: Amounts, kinds: tuple[Amounts, Mask]
-) -> Amounts:
-    """Counts of items (I,) that fill up one node's capacity that is left (R,), the best aligned with it
-    first.
-
-    `open_to` (I,) may go there, `left` (I,) there are; `kinds`: the kind of each item, and which conflict.
-    """
-    kind, conflict = kinds
-    counts = np.zeros_like(left)
-    capacity = np.maximum(space, 0).astype(np.float64)
-    scale = 1.0 / np.maximum(capacity, 1.0)
-    fits: Mask = open_to & (left > 0)
-    for need, most in zip(vectors.T, capacity.tolist(), strict=True):
-        fits &= need <= most
-    items = np.flatnonzero(fits)
-    needs = vectors[items].astype(np.float64)
-    while len(items):
-        best = int(np.argmax(needs @ (capacity * scale * scale)))
-        item = items[best]
-        clashes = conflict[kind[item]]
-        some = min(int(left[item]), int(_copies(needs[best][None], capacity[None])[0]))
-        counts[item] = 1 if clashes[kind[item]] else some
-        capacity -= needs[best] * counts[item]
-        keep = ~clashes[kind[items]] & (needs <= capacity).all(axis=1)
-        keep[best] = False
-        items, needs = items[keep], needs[keep]
-    return counts

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from dovetail.solve.budget import FILLED, SWEEP
-from dovetail.solve.colgen.patterns import fill, topped_up
+from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask, distinct, share
 from dovetail.solve.instance.instance import Instance
@@ -618,21 +618,8 @@ class Packer(Stock):
             self.buy(made, number, left, limits, candidates)
 
     def _pattern(self, option: _Option, left: Amounts) -> Counts:
-        """The option in lots; what capacity is left, by cells too large or for guests, is filled up."""
-        if self.cells.trivial and not self.visitors:
-            return option.counts
-        taken = self.cells.drawn(option.counts, left)
-        kinds = np.unique(self.item_classes.kind[taken > 0])
-        closed: Mask = np.asarray(self.item_classes.conflict[kinds].any(axis=0), dtype=np.bool_)
-        taken += topped_up(
-            self.capacity[option.column] - taken @ self.vectors,
-            self.guests[:, option.column] & ~closed[self.item_classes.kind],
-            self.vectors,
-            left - taken,
-            (self.item_classes.kind, self.item_classes.conflict),
-        )
-        self.instance.work.spend(len(left) // FILLED)
-        return counts_of(taken)
+        """The option in lots."""
+        return option.counts if self.cells.trivial else counts_of(self.cells.drawn(option.counts, left))
 
     def _take_less(
         self, options: list[_Option], left: Amounts, limits: Limits, candidates: list[NodeCandidate]
