@@ -1,4 +1,4 @@
-"""Parts of the first plan: cells of near-equal lots, filling up, lots that go back to their items."""
+"""Parts of the first plan: cells of near-equal lots, lots that go back to their items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from benchmarks.solve import mix, rules
 from dovetail.model.problem import Budget
-from dovetail.solve.colgen.patterns import topped_up
 from dovetail.solve.pack.aggregation import CoarseClasses
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
@@ -48,24 +47,6 @@ def test_only_near_equal_lots_are_merged_where_there_are_not_very_many() -> None
     near = vectors + np.arange(8)[np.tile(np.arange(8), 64), None]
     merged = CoarseClasses(near, np.zeros(512, dtype=np.int64), feasible, _ROOM)
     assert len(merged.vectors) <= 300
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.integers(0, 2**32 - 1))
-def test_filling_up_keeps_to_the_room_and_to_conflicts(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    vectors = draw.integers(0, 9, size=(12, 2)) + 1
-    kind = draw.integers(0, 3, size=12)
-    clash = draw.random((3, 3)) < 0.3
-    conflict = clash | clash.T
-    left = draw.integers(0, 5, size=12)
-    capacity = np.array([30, 25])
-    counts = topped_up(capacity, np.ones(12, dtype=np.bool_), vectors, left, (kind, conflict))
-    assert np.all(counts <= left)
-    assert np.all(counts @ vectors <= capacity)
-    bundles = np.bincount(kind, counts, minlength=3)
-    for mine, other in np.argwhere(conflict).tolist():
-        assert bundles[mine] <= 1 if mine == other else not (bundles[mine] and bundles[other])
 
 
 def test_merged_lots_are_handed_back_to_their_items() -> None:
