@@ -40,8 +40,7 @@ class Master:
     """The program over patterns, of the rows of one over pods and nodes per site."""
 
     def __init__(self, instance: Instance, rows: Rows, patterns: SitePatterns) -> None:
-        self._instance, self._rows = instance, rows
-        self._whole = rows.model()
+        self._rows, self._whole = rows, rows.model()
         self._owners = rows.owners()
         gone = (self._owners[:, 0] >= 0) & (self._owners[:, 0] < rows.topology_sites.bought)
         self._kept = np.flatnonzero(~gone)  # of the variables, those that remain
