@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 
 from dovetail.solve.bound import relaxation
-from dovetail.solve.bound.relaxation import Duals, best_rates, most_held, relax
+from dovetail.solve.bound.relaxation import Duals, most_held, relax
 from dovetail.solve.instance.arrays import Amounts, Mask
-
-
-def test_sizes_of_one_family_are_one_column() -> None:
-    capacity = np.array([[2, 4], [4, 8], [8, 16], [8, 32]], dtype=np.int64)
-    price = np.array([10, 20, 40, 50], dtype=np.int64)
-    vectors = np.array([[1, 1], [3, 1], [8, 1]], dtype=np.int64)
-    feasible = np.all(vectors[:, None, :] <= capacity[None, :, :], axis=2)
-    assert best_rates(feasible, capacity, price).tolist() == [2, 3]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -29,10 +21,20 @@ def test_the_optimum_and_the_proof_stay(seed: int, monkeypatch: pytest.MonkeyPat
     demand = np.where(feasible.any(axis=1), draw.integers(1, 20, 6), 0)
     duals = relax(feasible, capacity, price, vectors, demand)
     few = float(demand @ duals.dual_values)
-    monkeypatch.setattr(relaxation, "best_rates", lambda feasible, *_: np.flatnonzero(feasible.any(axis=0)))
+    monkeypatch.setattr(relaxation, "_cheapest", lambda *given: np.ones(len(given[-1]), dtype=np.bool_))
     everything = float(demand @ relax(feasible, capacity, price, vectors, demand).dual_values)
     assert few == pytest.approx(everything, rel=1e-6)
     assert _bound(duals, feasible, capacity, price, demand) == pytest.approx(everything, rel=1e-5)
+
+
+def test_limits_that_the_cheapest_columns_do_not_keep() -> None:
+    """The cheapest column takes more of the limit than there is, so that the program needs the other one."""
+    every, demand = np.ones((1, 2), dtype=np.bool_), np.array([10])
+    capacity, price = np.array([[4], [4]]), 10**9 * np.array([1, 3])
+    takes = np.array([[4], [1]])
+    duals = relax(every, capacity, price, np.array([[1]]), demand, limits=(takes, np.array([4])))
+    # x nodes of the first, y of the other: x + y = 2.5, 4 x + y = 4.
+    assert float(demand @ duals.dual_values) - duals.limits[0] == pytest.approx(10**9 * (0.5 + 3 * 2))
 
 
 def _bound(duals: Duals, feasible: Mask, capacity: Amounts, price: Amounts, demand: Amounts) -> float:

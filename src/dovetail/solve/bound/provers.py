@@ -93,6 +93,7 @@ class Proofs:
             self._scope.demand,
             free=self._capacities,
             limits=limits,
+            brief=self._work.time_over,
         )
 
     def relaxation(self) -> Proof:

@@ -7,7 +7,7 @@ of nodes, what a dollar buys counts and not a node's size. A solve begins with i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import highspy
@@ -22,7 +22,7 @@ from dovetail.solve.instance.arrays import Amounts, Floats, Mask, alike, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
 from dovetail.solve.pack.aggregation import WIDER, on_grid
-from dovetail.solve.tolerances import ALIKE, MANY, ROUNDING, WIDE
+from dovetail.solve.tolerances import ALIKE, FEW, MANY, ROUNDING, SEVERAL, TRIES, WIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,15 @@ def relax(
     *,
     free: Free | None = None,
     limits: tuple[Amounts, Amounts] | None = None,
+    brief: bool = False,
 ) -> Duals:
-    """Solve the relaxation: fractions of nodes, pods of a pod class in fractions. All columns are given.
+    """Solve the relaxation: fractions of nodes, pods of a pod class in fractions. All columns are given; the
+    program gets what is cheapest for a pod of some kind, then what could hold more than it costs. With all of
+    them it took three times as long, and ten times with hundreds of kinds.
 
     `feasible` (S, C), `capacity` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,). `limits`: what a node
-    of each column takes of what all share (C, L), and how much there is (L,).
+    of each column takes of what all share (C, L), and how much there is (L,). `brief`: fewer kinds of pods
+    are told apart, so that it is good enough and takes next to no time.
     """
     pod_classes, resources = vectors.shape
     sold = len(price)
@@ -61,35 +65,43 @@ def relax(
     if not pod_classes or not len(price):
         none = np.zeros((len(price), resources))
         return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources), np.zeros(len(ends)))
-    kinds = kinds_of(feasible, capacity, vectors, demand)
-    # A column is no better than one that takes of other limits, whatever the rates.
-    useful = [
-        np.array(mine)[_thin(kinds.feasible[:, mine], capacity[mine], price[mine], kinds.vectors)]
-        for mine in alike(takes > 0)
-    ]
-    some = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *useful]))
-    kept = np.concatenate([some, np.arange(sold, len(price))])
-    capacity, price = capacity[kept], price[kept]
+    kinds = kinds_of(feasible, capacity, vectors, demand, FEW if brief else MANY)
+    some = np.flatnonzero(kinds.feasible[:, :sold].any(axis=0))
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
-    has = np.maximum(capacity, 0) / scale
-    most = np.where(kept < sold, highspy.kHighsInf, 1.0)
-    nodes = (price.astype(np.float64) / NANO_DOLLARS, most)
-    shares = np.zeros((len(price), len(ends)))
-    shares[: len(some)] = takes[some] / np.maximum(ends, 1)
-    model = compact_model(
-        kinds.feasible[:, kept],
-        kinds.vectors / scale,
-        has,
-        nodes,
-        kinds.demand,
-        limits=(shares, np.minimum(ends, 1).astype(np.float64)),
-    )
-    solution, bought = _solve(model, len(price))
-    prices = np.maximum(-solution[len(kinds.demand) :], 0.0) * NANO_DOLLARS
-    duals = prices[: len(price) * resources].reshape(len(price), resources)
-    dual_values = _dual_values(vectors / scale, duals, feasible[:, kept], demand)
-    charged = (bought[:, None] * has * duals)[: len(some)].sum(axis=0)
-    return Duals(dual_values, duals / scale, feasible[:, kept], charged, prices[len(price) * resources :])
+    shares = takes[some] / np.maximum(ends, 1)
+    chosen = _cheapest(kinds, capacity[some], price[some], some)
+    for _ in range(TRIES):
+        kept = np.concatenate([some[chosen], np.arange(sold, len(price))])
+        count, has = len(kept), np.maximum(capacity[kept], 0) / scale
+        model = compact_model(
+            kinds.feasible[:, kept],
+            kinds.vectors / scale,
+            has,
+            (price[kept] / NANO_DOLLARS, np.where(kept < sold, highspy.kHighsInf, 1.0)),
+            kinds.demand,
+            limits=(
+                np.concatenate([shares[chosen], np.zeros((count - chosen.sum(), len(ends)))]),
+                np.minimum(ends, 1).astype(np.float64),
+            ),
+        )
+        solution, bought = _solve(model, count)
+        dual_values = np.maximum(solution[: len(kinds.demand)], 0.0) * NANO_DOLLARS
+        prices = np.maximum(-solution[len(kinds.demand) :], 0.0) * NANO_DOLLARS
+        duals, limited = prices[: count * resources].reshape(count, resources), prices[count * resources :]
+        charged = (bought[:, None] * has * duals)[: chosen.sum()].sum(axis=0)
+        found = Duals(dual_values, duals / scale, kinds.feasible[:, kept], charged, limited)
+        # What may hold more than it costs at these prices is missing; anything where limits left no optimum.
+        held = most_held(found, kinds.feasible[:, some], capacity[some])
+        gain = held / np.maximum(price[some] + shares @ limited, 1)
+        gain = np.where(chosen, 0.0, gain if prices.any() else np.inf)
+        missing = np.argsort(-gain, kind="stable")[: SEVERAL if prices.any() else None]
+        missing = missing[gain[missing] > 1 + ROUNDING][: max(0, WIDE // len(kinds.demand) - chosen.sum())]
+        if not len(missing):
+            break
+        chosen[missing] = True
+    looked_at = feasible[:, kept]
+    dual_values = _dual_values(vectors / scale, duals, looked_at, demand)
+    return replace(found, dual_values=dual_values, feasible=looked_at)
 
 
 def relax_classes(instance: Instance, columns: OfferingsTable, feasible: Mask) -> Duals:
@@ -104,7 +116,8 @@ def relax_classes(instance: Instance, columns: OfferingsTable, feasible: Mask) -
     demand[~feasible.any(axis=1)] = 0
     kept = undominated(feasible, columns.capacity, columns.price, columns.reserved)
     instance.work.spend(int(feasible[:, kept].sum()))
-    return relax(feasible[:, kept], columns.capacity[kept], columns.price[kept], vectors, demand)
+    brief = instance.work.time_over
+    return relax(feasible[:, kept], columns.capacity[kept], columns.price[kept], vectors, demand, brief=brief)
 
 
 def most_held(duals: Duals, feasible: Mask, capacity: Amounts) -> Floats:
@@ -119,22 +132,14 @@ def most_held(duals: Duals, feasible: Mask, capacity: Amounts) -> Floats:
     return result
 
 
-def _thin(feasible: Mask, capacity: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:
-    """Columns for the relaxation: all that matter, or if too many the cheapest per pod of each pod class."""
-    useful = best_rates(feasible, capacity, price)
-    allowed = max(16, WIDE // max(1, len(feasible)))
-    if len(useful) <= allowed:
-        return useful
-    chosen: dict[int, None] = {}
-    share = np.max(vectors[:, None, :] / np.maximum(capacity[useful], 1)[None, :, :], axis=2)
-    cost = np.where(feasible[:, useful], share * price[useful], np.inf)
-    order = np.argsort(cost, axis=1, kind="stable")
-    for depth in range(order.shape[1]):
-        for column in order[:, depth].tolist():
-            chosen.setdefault(column)
-        if len(chosen) >= allowed:
-            break
-    return useful[np.array(sorted(chosen), dtype=np.int64)]
+def _cheapest(kinds: Kinds, capacity: Amounts, price: Amounts, columns: npt.NDArray[np.int64]) -> Mask:
+    """Which of these columns are the cheapest for a pod of some kind, (C,)."""
+    shares = np.max(kinds.vectors[:, None, :] / np.maximum(capacity, 1)[None, :, :], axis=2)
+    cost = np.where(kinds.feasible[:, columns], shares * price, np.inf)
+    chosen = np.zeros(len(columns), dtype=np.bool_)
+    if len(columns):
+        chosen[cost.argmin(axis=1)[np.isfinite(cost).any(axis=1)]] = True
+    return chosen
 
 
 def _dual_values(needs: Floats, duals: Floats, feasible: Mask, demand: Amounts) -> Floats:
@@ -170,16 +175,15 @@ class Kinds:
     demand: Floats
 
 
-def kinds_of(feasible: Mask, capacity: Amounts, vectors: Amounts, demand: Amounts) -> Kinds:
-    """The pod classes by kind: equal ones together, and where there are too many different ones, near-equal
-    ones.
+def kinds_of(feasible: Mask, capacity: Amounts, vectors: Amounts, demand: Amounts, most: int = MANY) -> Kinds:
+    """The pod classes by kind: equal ones together, and where there are more than `most`, near-equal ones.
 
     `feasible` (S, C), `capacity` (C, R), `vectors` (S, R), `demand` (S,). A kind is feasible where all of its
     pod classes are, if there is such a column.
     """
     labels = _numbered(vectors, np.packbits(feasible, axis=1))
     ratio = ALIKE
-    while labels.max(initial=0) >= MANY:
+    while labels.max(initial=0) >= most:
         labels = _numbered(on_grid(vectors, ratio), _rules(feasible, capacity, vectors))
         if ratio > 2:
             break  # what is left differs by rules
@@ -212,28 +216,6 @@ def _numbered(amounts: Amounts, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.i
     keys = [row.tobytes() for row in np.concatenate([raw, bits], axis=1)]
     number = {key: index for index, key in enumerate(sorted(set(keys)))}
     return np.array([number[key] for key in keys], dtype=np.int64)
-
-
-def best_rates(feasible: Mask, capacity: Amounts, price: Amounts) -> npt.NDArray[np.int64]:
-    """Columns without those that another beats: it takes the same pod classes and sells no less of anything.
-
-    `feasible` (S, C), `capacity` (C, R), `price` (C,). What any fraction of a beaten column holds, a fraction
-    of the other holds for the same money, so the optimum is the same. At the other's optimal prices of
-    resources the beaten column is worth no more than it costs, so the proof is the same, too.
-    """
-    useful = np.flatnonzero(feasible.any(axis=0))
-    rates = np.maximum(capacity[useful], 0) / np.maximum(price[useful], 1)[:, None]
-    takes = feasible[:, useful].T
-    kept: list[int] = []
-    waiting = np.lexsort((-rates.sum(axis=1), -takes.sum(axis=1)))
-    while len(waiting):
-        best, waiting = int(waiting[0]), waiting[1:]
-        kept.append(best)
-        beaten = np.all(rates[best] >= rates[waiting] * (1 - ROUNDING), axis=1)
-        some = np.flatnonzero(beaten)
-        beaten[some] = np.all(takes[best] | ~takes[waiting[some]], axis=1)
-        waiting = waiting[~beaten]
-    return useful[np.array(sorted(kept), dtype=np.int64)]
 
 
 @dataclass(frozen=True, slots=True)
