@@ -24,6 +24,8 @@ def test_the_optimum_and_the_proof_stay(seed: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(relaxation, "_cheapest", lambda *given: np.ones(len(given[-1]), dtype=np.bool_))
     everything = float(demand @ relax(feasible, capacity, price, vectors, demand).dual_values)
     assert few == pytest.approx(everything, rel=1e-6)
+    late = relax(feasible, capacity, price, vectors, demand, over=lambda: True)
+    assert 0 < _bound(late, feasible, capacity, price, demand) <= everything * (1 + 1e-9)
     assert _bound(duals, feasible, capacity, price, demand) == pytest.approx(everything, rel=1e-5)
 
 

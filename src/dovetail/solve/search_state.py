@@ -136,7 +136,7 @@ class Case:
         if known is not None and (key not in self.context.stale or known.bound >= hourly * CLOSE):
             return known, None
         late = not self.context.instance.work.provable
-        if late and len(self.context.instance.pod_classes) > FEW:
+        if late and self.context.early.known is None and len(self.context.instance.pod_classes) > FEW:
             return Proof(), None
         if quick or late:
             return known or prove(Question(self._proofs(promised)[1], hourly), quick=True), None

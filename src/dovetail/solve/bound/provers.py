@@ -55,8 +55,9 @@ class Proofs:
         # Of a plan for less, if one was come upon: by columns of the scope, and what it costs.
         self.better: tuple[Pattern, ...] = ()
         self.price = ENDLESS
-        self.slice_over = (
-            early is not None and scope.feasible.size > LARGE and (work.time_over or work.frugal)
+        self.slice_over = early is not None and (
+            (scope.feasible.size > LARGE and (work.time_over or work.frugal))
+            or (early.known is not None and work.time_over)
         )
         known = early.duals(scope) if early and (self.slice_over or early.same(scope)) else None
         self._stock = scope.unthinned() if known else self.pricing
@@ -93,7 +94,7 @@ class Proofs:
             self._scope.demand,
             free=self._capacities,
             limits=limits,
-            brief=self._work.time_over,
+            over=lambda: self._work.time_over,
         )
 
     def relaxation(self) -> Proof:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 import highspy
 import numpy as np
@@ -45,15 +45,15 @@ def relax(
     *,
     free: Free | None = None,
     limits: tuple[Amounts, Amounts] | None = None,
-    brief: bool = False,
+    over: Callable[[], bool] = lambda: False,
 ) -> Duals:
     """Solve the relaxation: fractions of nodes, pods of a pod class in fractions. All columns are given; the
     program gets what is cheapest for a pod of some kind, then what could hold more than it costs. With all of
     them it took three times as long, and ten times with hundreds of kinds.
 
     `feasible` (S, C), `capacity` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,). `limits`: what a node
-    of each column takes of what all share (C, L), and how much there is (L,). `brief`: fewer kinds of pods
-    are told apart, so that it is good enough and takes next to no time.
+    of each column takes of what all share (C, L), and how much there is (L,). `over`: true iff
+    time is over. Then fewer kinds of pods are told apart, and the first prices do: it takes next to no time.
     """
     pod_classes, resources = vectors.shape
     sold = len(price)
@@ -65,7 +65,7 @@ def relax(
     if not pod_classes or not len(price):
         none = np.zeros((len(price), resources))
         return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources), np.zeros(len(ends)))
-    kinds = kinds_of(feasible, capacity, vectors, demand, FEW if brief else MANY)
+    kinds = kinds_of(feasible, capacity, vectors, demand, FEW if over() else MANY)
     some = np.flatnonzero(kinds.feasible[:, :sold].any(axis=0))
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
     shares = takes[some] / np.maximum(ends, 1)
@@ -96,7 +96,7 @@ def relax(
         gain = np.where(chosen, 0.0, gain if prices.any() else np.inf)
         missing = np.argsort(-gain, kind="stable")[: SEVERAL if prices.any() else None]
         missing = missing[gain[missing] > 1 + ROUNDING][: max(0, WIDE // len(kinds.demand) - chosen.sum())]
-        if not len(missing):
+        if not len(missing) or over():
             break
         chosen[missing] = True
     looked_at = feasible[:, kept]
@@ -116,8 +116,8 @@ def relax_classes(instance: Instance, columns: OfferingsTable, feasible: Mask) -
     demand[~feasible.any(axis=1)] = 0
     kept = undominated(feasible, columns.capacity, columns.price, columns.reserved)
     instance.work.spend(int(feasible[:, kept].sum()))
-    brief = instance.work.time_over
-    return relax(feasible[:, kept], columns.capacity[kept], columns.price[kept], vectors, demand, brief=brief)
+    sold = feasible[:, kept], columns.capacity[kept], columns.price[kept]
+    return relax(*sold, vectors, demand, over=lambda: instance.work.time_over)
 
 
 def most_held(duals: Duals, feasible: Mask, capacity: Amounts) -> Floats:
@@ -218,27 +218,33 @@ def _numbered(amounts: Amounts, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.i
     return np.array([number[key] for key in keys], dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Early:
     """Prices of resources for all S pod classes of an instance, whatever they give up and whether or not they
     find a place. Prices need not be the best ones of a scope to prove something about it.
     """
 
-    prices: Callable[[], Duals]  # solved when something asks for the first time
+    solve: Callable[[], Duals]
     offerings: Amounts  # (S,) how many may hold each pod class
     columns: int  # that may hold any
     pods: int
+    known: Duals | None = None  # once something asked
 
     @classmethod
     def of(cls, instance: Instance, columns: OfferingsTable, feasible: Mask) -> Early:
         """For all pod classes; `feasible` (S, C)."""
         sold = feasible & ~columns.reserved
         return cls(
-            prices=cache(partial(relax_classes, instance, columns, sold)),
+            solve=partial(relax_classes, instance, columns, sold),
             offerings=sold.sum(axis=1),
             columns=int(np.count_nonzero(sold.any(axis=0))),
             pods=sum(len(pod_class.pods) for pod_class in instance.pod_classes),
         )
+
+    def prices(self) -> Duals:
+        """Solved when something asks for the first time."""
+        self.known = self.known or self.solve()
+        return self.known
 
     def duals(self, scope: Scope) -> Duals:
         """For the kinds of a scope; its rules cost nothing."""
