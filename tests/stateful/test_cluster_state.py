@@ -78,9 +78,13 @@ class StateMachine(RuleBasedStateMachine):
         self.state.apply("MODIFIED", obj)
         self.model[type(obj), obj.key] = obj
 
-    @rule(name=NAMES, node=st.sampled_from(["", "a", "b"]))
-    def put_pod(self, name: str, node: str) -> None:
-        document = {"metadata": {"name": name, "namespace": "default"}, "spec": {"nodeName": node}}
+    @rule(name=NAMES, node=st.sampled_from(["", "a", "b"]), phase=st.sampled_from(["", "Running", "Failed"]))
+    def put_pod(self, name: str, node: str, phase: str) -> None:
+        document = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": node},
+            "status": {"phase": phase},
+        }
         self._put(decode(document, Pod))
 
     @rule(name=NAMES, provider=PROVIDERS)
@@ -129,6 +133,7 @@ class StateMachine(RuleBasedStateMachine):
         for node in ("", "a", "b", "c"):
             wanted = tuple(pod for pod in pods if isinstance(pod, Pod) and pod.spec.node_name == node)
             assert self.state.pods_on(node) == wanted
+            assert self.state.standing(node) == tuple(pod for pod in wanted if pod.status.phase != "Failed")
         claims = [obj for obj in self.model.values() if isinstance(obj, NodeClaim)]
         launched = all(item.status.provider_id for item in claims)
         assert self.state.synced() is (launched and not self.expected)

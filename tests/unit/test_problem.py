@@ -14,6 +14,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import CSINode, DaemonSet
 from dovetail.cloud.catalog.file import parse_instance_types
+from dovetail.cluster.index import PodIndex
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Options, Problem
@@ -118,6 +119,34 @@ def test_zones_of_nodes_that_stay_on_their_way_out_count(lingering: frozenset[st
     assert not verify(asked, plan)
     assert [claim.zone for claim in plan.claims] == zones
     assert plan.existing == ({} if zones else {"stays": ("default/new",)})
+
+
+def test_an_index_over_the_pods_gives_the_same_nodes() -> None:
+    """On a node are the pods that run there and those promised to it, without what has ended or waits."""
+    ended = replace(pod("ended", nodeName="n1"), status=replace(pod("x").status, phase="Succeeded"))
+    pods = (
+        pod("b", nodeName="n1"),
+        ended,
+        pod("moves", nodeName="n1"),
+        pod("a"),
+        pod("c"),
+        pod("elsewhere", nodeName="n2"),
+    )
+    node = decode({"metadata": {"name": "n1"}}, Node)
+    index = PodIndex()
+    for item in pods:
+        index.move(None, item)
+    objects = ClusterObjects(nodes=(node,), pods=pods)
+    promised = {"default/a": "n1", "default/c": "n3", "default/ended": "n1"}
+    found = [
+        build(objects, (pod("moves"),), lambda _: TYPES, Options(), promised=promised, standing=standing)
+        for standing in (None, index.standing)
+    ]
+    assert found[0] == found[1]
+    assert [(item.metadata.name, item.spec.node_name) for item in found[1].nodes[0].pods] == [
+        ("a", "n1"),
+        ("b", "n1"),
+    ]
 
 
 def test_nothing_is_placed_on_a_node_that_is_on_its_way_out() -> None:

@@ -52,13 +52,16 @@ class PodIndex:
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, Pod]] = {}
         self._keys: dict[str, list[str]] = {}  # Invariant: those of each node, sorted.
-        self._sorted: dict[str, tuple[Pod, ...]] = {}  # what `on` answers, until something changes there
+        # What `on` and `standing` answer, until something changes there.
+        self._sorted: dict[str, tuple[Pod, ...]] = {}
+        self._standing: dict[str, tuple[Pod, ...]] = {}
 
     def move(self, old: Pod | None, new: Pod | None) -> None:
         """Take in one change of a pod."""
         for pod in (old, new):
             if pod is not None:
                 self._sorted.pop(pod.spec.node_name, None)
+                self._standing.pop(pod.spec.node_name, None)
         if old is not None and (new is None or new.spec.node_name != old.spec.node_name):
             self._leave(old.spec.node_name, old.key)
         if new is not None:
@@ -85,6 +88,15 @@ class PodIndex:
                 self._sorted[node] = sorted_pods
         return sorted_pods
 
+    def standing(self, node: str) -> tuple[Pod, ...]:
+        """The pods of a node that have not ended, in order of key."""
+        found = self._standing.get(node)
+        if found is None:
+            found = tuple(pod for pod in self.on(node) if not pod.terminal)
+            if found:
+                self._standing[node] = found
+        return found
+
     def arrived(self, node: str) -> tuple[str, ...]:
         """Keys of the pods of a node in the order in which they came there."""
         return tuple(self._by_node.get(node, ()))
@@ -98,6 +110,8 @@ class PodIndex:
             assert sorted_pods == tuple(pod for _, pod in sorted(self._by_node[node].items())), (
                 f"{node} is stale"
             )
+        for node, standing in self._standing.items():
+            assert standing == tuple(pod for pod in self.on(node) if not pod.terminal), f"{node} is stale"
         for key, pod in pods.items():
             assert indexed[key] == (pod.spec.node_name, pod), f"pod {key} is indexed wrongly"
 

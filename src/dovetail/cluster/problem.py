@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -36,6 +36,7 @@ class Fault:
 
 
 OnFault = Callable[[Fault], None]
+Standing = Callable[[str], tuple[Pod, ...]]
 NodeOf = Callable[[existing.Machine, tuple[Pod, ...], Mapping[str, int]], ExistingNode]
 
 
@@ -91,6 +92,7 @@ def build(
     commons: Mapping[str, int] | None = None,
     on_fault: OnFault | None = None,
     node_of: NodeOf = existing.existing_node,
+    standing: Standing | None = None,
 ) -> Problem:
     """What to ask the solver about `pending`.
 
@@ -103,18 +105,14 @@ def build(
     of a pool cost, in nano-dollars per hour. `commons` are as the provider knows them. Pods of `pending`
     are left out of where `objects` has them.
 
-    `node_of` makes a node of a machine, its pods and its volume limits.
+    `node_of` makes a node of a machine, its pods and its volume limits. `standing` answers the pods of a node
+    that have not ended, in order of key, and under "" those without a node, from an index over
+    `objects.pods`; these are gone through where there is none.
 
     An object that raises while it is read goes to `on_fault` and is left out: a pool of which that is so buys
     nothing; a machine of which, or of whose pods, that is so takes no pods. Without `on_fault` it raises.
     """
-    waiting = {pod.key for pod in pending}
-    bound: dict[str, list[Pod]] = {}
-    for pod in sorted(objects.pods, key=lambda pod: pod.key):
-        node = pod.spec.node_name or (promised or {}).get(pod.key, "")
-        if node and not pod.terminal and pod.key not in waiting:
-            settled = replace(pod, spec=replace(pod.spec, node_name=node))
-            bound.setdefault(node, []).append(pod if pod.spec.node_name else settled)
+    bound = _bound({pod.key for pod in pending}, promised or {}, standing or _standing(objects.pods))
     machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
     staying, full = [], []
     for item in machines:
@@ -128,7 +126,7 @@ def build(
     understood = list(
         isolated(
             staying,
-            lambda item: node_of(item, tuple(bound.get(item.name, ())), attachable.get(item.name, {})),
+            lambda item: node_of(item, bound(item.name), attachable.get(item.name, {})),
             on_fault,
         )
     )
@@ -137,7 +135,7 @@ def build(
         node
         for _, node in isolated(
             full,
-            lambda item: existing.full_node(item, tuple(bound.get(item.name, ()))),
+            lambda item: existing.full_node(item, bound(item.name)),
             on_fault,
         )
     )
@@ -167,6 +165,33 @@ def build(
         options=options,
         commons=commons or {},
     )
+
+
+def _standing(pods: tuple[Pod, ...]) -> Standing:
+    by_node: dict[str, list[Pod]] = {}
+    for pod in sorted(pods, key=lambda pod: pod.key):
+        if not pod.terminal:
+            by_node.setdefault(pod.spec.node_name, []).append(pod)
+    return lambda node: tuple(by_node.get(node, ()))
+
+
+def _bound(waiting: Set[str], promised: Mapping[str, str], standing: Standing) -> Standing:
+    """The pods that a node has or will have, in order of key, without those that wait for a place."""
+    coming: dict[str, list[Pod]] = {}
+    for pod in standing("") if promised else ():
+        node = promised.get(pod.key, "")
+        if node and pod.key not in waiting:
+            settled = replace(pod, spec=replace(pod.spec, node_name=node))
+            coming.setdefault(node, []).append(settled)
+
+    def bound(node: str) -> tuple[Pod, ...]:
+        there = standing(node)
+        if waiting and any(pod.key in waiting for pod in there):
+            there = tuple(pod for pod in there if pod.key not in waiting)
+        more = coming.get(node)
+        return tuple(sorted((*there, *more), key=lambda pod: pod.key)) if more else there
+
+    return bound
 
 
 def well_known_keys(instance_types: Iterable[InstanceType]) -> frozenset[str]:

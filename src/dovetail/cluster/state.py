@@ -133,6 +133,10 @@ class State:
         """The pods bound to a node, in order of key; "" answers those that are bound to none."""
         return self._pods.on(node)
 
+    def standing(self, node: str) -> tuple[Pod, ...]:
+        """Those of them that have not ended."""
+        return self._pods.standing(node)
+
     def arrived(self) -> tuple[str, ...]:
         """Keys of the pods without a node, in the order in which they came: that of the scheduler."""
         return self._pods.arrived("")

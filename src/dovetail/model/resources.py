@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dovetail.api.core import Container, Pod, ResourceList
+from dovetail.base.memo import by_identity
 from dovetail.units.quantity import Quantity
 
 # Resource name -> amount; CPU in thousandths, everything else in whole units. Absent means 0.
@@ -43,6 +44,7 @@ def bounded(resources: Resources) -> dict[str, int]:
     return {name: max(-LARGEST, min(amount, LARGEST - 1)) for name, amount in resources.items()}
 
 
+@by_identity(32_768)
 def excess(pod: Pod) -> str:
     """The first resource by name that the pod asks for LARGEST of or more; "" if there is none."""
     spec = pod.spec

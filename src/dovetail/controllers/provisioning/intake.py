@@ -137,6 +137,7 @@ class Intake:
             commons=self._context.provider.supply.left(),
             on_fault=self._on_fault,
             node_of=self._nodes.of,
+            standing=state.standing,
         )
         self._nodes.keep_only(self._present)
         paused = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from dovetail.api.core import Pod, PodSpec
+from dovetail.base.memo import by_identity, by_weight
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
@@ -55,6 +56,17 @@ class Reader:
         return self._asks.values()
 
 
+# Each question about a cluster has most pods of the one before it.
+_REMEMBERED = 32_768
+
+
+@by_weight(4096, lambda _, __: 1)
+def _shared(key: tuple[object, ...]) -> tuple[object, ...]:
+    """One object for all equal ones."""
+    return key
+
+
+@by_identity(_REMEMBERED)
 def _glance(pod: Pod) -> tuple[object, ...]:
     """Equal only for pods that ask for the same; names of containers and images are not part of it."""
     spec = pod.spec
@@ -69,8 +81,8 @@ def _glance(pod: Pod) -> tuple[object, ...]:
         if not claims:
             only = spec.containers[0]
             requests = [(name, amount.nanos) for name, amount in only.resources.requests.items()]
-            return (pod.metadata.namespace, rules, only.ports, *requests)
-    return (pod.metadata.namespace, _ENCODER.encode(_without_names(spec)))
+            return _shared((pod.metadata.namespace, rules, only.ports, *requests))
+    return _shared((pod.metadata.namespace, _ENCODER.encode(_without_names(spec))))
 
 
 def _without_names(spec: PodSpec) -> PodSpec:
@@ -304,6 +316,7 @@ def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
     return [(asks[one], pods[one]) for _, _, one in ordered]
 
 
+@by_identity(_REMEMBERED)
 def _age_order(pod: Pod) -> tuple[str, str, str]:
     meta = pod.metadata
     return (meta.creation_timestamp, meta.uid, pod.key)
