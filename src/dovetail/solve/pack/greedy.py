@@ -353,8 +353,7 @@ class Stock:
         return candidates
 
 
-# Items; beyond it column generation does not come to an end, and patterns take much longer than first fit,
-# which is as good there.
+# Items; beyond it column generation does not come to an end.
 CROWD = 1_000
 # Bundles left, so that one node is bought at a time: with 300, the first plan of 1,500 pods on a region's
 # ordinary types costs 3.7 % more.
@@ -393,6 +392,12 @@ class _Option:
 class Packer(Stock):
     """Packs a fixed list of lots, as often as asked, under different values. Items are lots here."""
 
+    @property
+    def crowded(self) -> bool:
+        """True iff there are too many items for patterns of them, or to tell them apart: first fit is as good
+        as those then, and takes much less."""
+        return len(self.items) > CROWD or not self.cells.trivial
+
     @cached_property
     def _stale(self) -> float:
         return _STALE if len(self.cells.kind) <= MANY else np.inf
@@ -428,7 +433,7 @@ class Packer(Stock):
         active, rate, hurried = self.kept, 0.0, False
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
-        if anew is not None and work.frugal and len(self.items) > CROWD:
+        if anew is not None and self.crowded:
             return anew
         while left.any():
             if work.time_over and (anew is None or late(1.5)):  # a third for the proof

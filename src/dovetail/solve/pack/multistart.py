@@ -121,10 +121,11 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     first and what is left over keeps its balance. The relaxation's prices know no such difference. The last
     ones spend limits and reservations sparingly; they are tried only if pods were left over.
     """
-    # Where all is first fit, nothing asks for them.
-    hasty = packer.instance.work.frugal and len(packer.items) > CROWD and not start.any
-    alone = np.zeros(len(packer.items)) if hasty else packer.least_costs()
     price = packer.columns.price.astype(np.float64)
+    if packer.crowded and not start.any:  # all is first fit, which asks for none
+        yield np.zeros(len(packer.items)), price, False
+        return
+    alone = packer.least_costs()
     yield alone, price, False
     by_duals = _by_duals(packer, alone)
     yield np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False
