@@ -79,7 +79,7 @@ def row(cost: float, wait: float, seed: int = 1, name: str = "") -> Row:
 
 
 def test_the_best_are_beaten_by_none_in_all_that_counts() -> None:
-    rows = [row(1, 9), row(2, 5), row(2, 6), row(3, 5), row(9, 1), row(1, 9, name="twin")]
+    rows = [row(1, 9), row(2, 5), row(2.2, 4.98), row(2, 6), row(3, 5), row(9, 1), row(1, 9, name="twin")]
     found = summed_up(rows, ("costPerDay", "waitP99"))
     assert {point.settings[0][1] for point in found if point.best} == {"1/9", "2/5", "9/1", "twin"}
     assert [point.settings[0][1] for point in summed_up(rows, ("costPerDay",)) if point.best] == [
@@ -161,7 +161,7 @@ def test_what_cannot_be_swept(
 ) -> None:
     assert run(["sweep", str(small), "--dataset", str(tmp_path / "runs"), *given]) == 2
     assert message in capsys.readouterr().err
-    assert not list(tmp_path.glob("runs/*.parquet"))
+    assert not (tmp_path / "runs").exists()
 
 
 def test_costs_are_what_is_paid_under_a_savings_plan_and_rows_of_their_own(

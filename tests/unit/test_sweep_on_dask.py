@@ -15,6 +15,7 @@ from test_sweep import small
 
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
+from dovetail.cli.main import run
 from dovetail.simulate.experiment.engine import SCHEME, address, played_on
 from dovetail.simulate.experiment.runs import Job, played
 from dovetail.simulate.experiment.variant import Variant
@@ -35,6 +36,17 @@ def test_what_is_no_engine(text: str) -> None:
 
 def test_a_scheduler_has_its_address() -> None:
     assert address("dask://10.0.0.5:8786") == "tcp://10.0.0.5:8786"
+
+
+def test_where_no_scheduler_answers_no_folder_is_left(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dovetail.simulate.experiment.engine._SECONDS", 0.1)
+    kept = tmp_path / "new" / "runs"
+    given = ("--vary", "seed=1,2", "--dataset", str(kept), "--on", "dask://127.0.0.1:1")
+    assert run(["sweep", str(small), *given]) == 2
+    assert "no scheduler answers" in capsys.readouterr().err
+    assert not kept.parent.exists()
 
 
 def _address(file: Path) -> str:

@@ -135,7 +135,7 @@ def sweep(
                 known[done.key] = done
                 ended(run)
     finally:
-        store.flush()
+        store.close()
     found = summed_up([known[row.key] for row in wanted], counted)
     if output == "json":
         print(json.dumps(_json(found, counted), indent=2))

@@ -55,6 +55,7 @@ class Dataset:
         self._arrow, self._parquet = _pyarrow()
         self._folder = folder
         self._waiting: list[Row] = []
+        self._made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -92,6 +93,15 @@ class Dataset:
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
         self._waiting.clear()
+
+    def close(self) -> None:
+        """Write what waits; folders that were made for rows that never came go again."""
+        self.flush()
+        for each in self._made:
+            try:
+                each.rmdir()
+            except OSError:  # it holds something
+                return
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -143,7 +153,10 @@ class Point:
 
 
 def summed_up(rows: Iterable[Row], measures: Sequence[str]) -> list[Point]:
-    """By settings, with the Pareto set of these measures, of all of which less is better."""
+    """By settings, with the Pareto set of these measures, of all of which less is better.
+
+    What is equal as it is shown is equal: a wait that is a millisecond shorter is not worth its dollar.
+    """
     groups: dict[tuple[tuple[str, str], ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(sorted(row.settings)), []).append(row)
@@ -151,7 +164,10 @@ def summed_up(rows: Iterable[Row], measures: Sequence[str]) -> list[Point]:
         settings: {one.key: sum(row.figures[one.key] for row in same) / len(same) for one in MEASURES}
         for settings, same in groups.items()
     }
-    values = {settings: tuple(mean[key] for key in measures) for settings, mean in means.items()}
+    shown = [one for key in measures for one in MEASURES if one.key == key]
+    values = {
+        settings: tuple(round(mean[one.key], one.digits) for one in shown) for settings, mean in means.items()
+    }
     return [
         Point(
             settings,
