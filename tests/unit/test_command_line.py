@@ -118,6 +118,8 @@ def test_every_command_teaches(command: str) -> None:
         (("plan", "web"), "'web': not expected here\n  dovetail plan --help says what is valid"),
         (("run", "more"), "'more': not expected here\n  dovetail run --help says what is valid"),
         (("run", "--metrics-port", "x"), "--metrics-port: 'x' is not a whole number\n"),
+        (("run", "--metrics-port", "1.5"), "--metrics-port: '1.5' is not a whole number\n"),
+        (("headroom", "x", "--workload", "a/b", "--to=1.5"), "--to: '1.5' is not a whole number\n"),
         (("run", "--kube-client-qps", "x"), "--kube-client-qps: 'x' is not a number\n"),
         (("run", "--isolated-vpc", "yes"), "--isolated-vpc: 'yes' is not valid\n  choose one of true, false"),
         (("run", "--observe=maybe"), "--observe: 'maybe' is not valid\n  give true or false"),

@@ -292,14 +292,51 @@ def test_what_people_and_autoscalers_scaled_is_in_the_audit_log(tmp_path: Path) 
         (answer(series("up", [(0, 1)])), "holds no workload that changed"),
         ('{"status": "error", "error": "parse error"}', "Prometheus answered an error: parse error"),
         ('{"data": {"result": [{"metric": {}, "value": [0, "1"]}]}}', "no values over time"),
-        ('{"data": {"result": [{"metric": {}, "values": [[0, "one"]]}]}}', "no pairs of a time and a number"),
+        ('{"data": {"result": [{"metric": {}, "values": [[0, "one"]]}]}}', "no pairs of a time"),
         (event(0, "patch", "deployments", "web").replace("2026-", "soon-"), "is no time"),
+        (event(0, "patch", "deployments", "web", {"spec": {"replicas": -3}}), "-3 is no number of replicas"),
+        (event(0, "patch", "deployments", "web", {"spec": 1}), r"got `int` - at `\$.responseObject.spec`"),
+        (event(0, "patch", "deployments", "web")[:40] + "\n{}", "neither a range query"),
+        (answer({"metric": ["a"], "values": []}), "neither a range query"),
+        (answer(series("up", [(T * 999, 1)])), "pairs of a time"),  # milliseconds
+        (answer({"metric": {"__name__": "up"}, "values": [["Inf", "1"]]}), "pairs of a time"),
+        (
+            answer(series("kube_deployment_spec_replicas", [(0, -2)], deployment="w")),
+            "-2 is no number of rep",
+        ),
+        (
+            answer(series("kube_deployment_spec_replicas", [(0, 1e300)], deployment="w")),
+            "is no number of rep",
+        ),
+        (answer(series("kube_pod_container_resource_requests", [(0, 1)], pod="p")), "no label resource"),
+        (answer({"metric": {"deployment": "web"}, "values": [[T, "1"]]}), "series without __name__ \\(1\\)"),
+        (answer(), "holds no workload that changed"),
+        ("", "holds no workload that changed"),
     ],
 )
 def test_what_is_no_history(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(InputError, match=message):
         read_past([tmp_path / "x"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_an_audit_log_may_be_cut_off_and_have_marks_and_other_zones(encoding: str, tmp_path: Path) -> None:
+    first = event(0, "update", "deployments", "web", {"spec": {"replicas": 4, "note": "a~b"}}).replace(
+        "~", "\u2028"
+    )
+    patch = event(
+        60, "patch", "deployments", "web", [{"op": "replace", "path": "/spec/replicas", "value": 9}]
+    )
+    later = event(0, "patch", "deployments", "web", {"spec": {"replicas": 6}}, "scale")
+    later = later.replace("T10:00:00.000000Z", "T19:30:00+09:00")
+    assert "+09:00" in later
+    path = tmp_path / "audit.log"
+    path.write_bytes("\n".join([first, patch, later, first[:70]]).encode(encoding))
+    past = read_past([path])
+    assert [(step.at - past.start, step.replicas) for step in past.steps] == [(0, 4), (30 * MINUTE, 6)]
+    assert past.assumed["line 4 of audit.log"] == "is cut off, and left out"
+    assert "1 are left out" in past.assumed["events of audit.log without objects"]
 
 
 @pytest.mark.parametrize(
@@ -470,8 +507,11 @@ def test_what_is_no_node_is_named_with_its_line(
     [
         ([], "which cluster?"),
         (["{pool}"], "which region?"),
-        (["{pool}", "--region", "us-east-9"], "is no region that is known"),
-        (["{snapshot}", "--history", "{tmp}/none"], "cannot read it"),
+        (
+            ["{pool}", "--region", "us-east-9"],
+            "--region: there is no region 'us-east-9' in the catalogue\n  did you mean us-east-",
+        ),
+        (["{snapshot}", "--history", "{tmp}/none"], "cannot be read"),
         (["{snapshot}", "--keep", "{tmp}"], "the folder is not empty"),
         (["{snapshot}", "--until", "0s"], "not more than 0s"),
         (["{snapshot}", "--report", "{tmp}/none/x.html"], "there is no folder"),
@@ -511,6 +551,15 @@ def test_a_trace_is_load_too(snapshot: Path, tmp_path: Path, capsys: pytest.Capt
     printed = capsys.readouterr()
     assert json.loads(printed.out)["pods"]["created"] == 5  # four of the snapshot
     assert "load:" not in printed.err
+    (tmp_path / "t.csv").write_text(
+        f"\ufeff{columns}\nfrom-trace,500,256,0,{T},{T + 190}\n".replace(",", ", ")
+    )
+    kept = tmp_path / "kept"
+    assert run(["replay", str(snapshot), *given, "--keep", str(kept)]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["pods"]["created"] == 5
+    assert "times of the trace: seconds since 1970" in printed.err
+    assert yaml.safe_load((kept / "scenario.yaml").read_text())["start"] == "2026-03-02T10:00:00"
 
 
 def node_class(tag: str, **more: Any) -> dict[str, Any]:

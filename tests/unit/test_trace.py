@@ -78,14 +78,15 @@ def test_missing_columns_and_files(tmp_path: Path) -> None:
         read_trace(write(tmp_path, "name,cpu_milli,memory_mib,creation_time\n"))
     with pytest.raises(InputError, match="cannot read the trace"):
         read_trace(tmp_path / "nowhere.csv")
-    broken = tmp_path / "broken.csv.gz"
-    broken.write_bytes(b"no gzip at all")
-    with pytest.raises(InputError, match="not readable as CSV"):
-        read_trace(broken)
-    cut = tmp_path / "cut.csv.gz"
-    cut.write_bytes(gzip.compress(GOOD.encode())[:-12])
-    with pytest.raises(InputError, match="not readable as CSV"):
-        read_trace(cut)
+    with pytest.raises(InputError, match="it is a folder"):
+        read_trace(tmp_path)
+    with pytest.raises(InputError, match="separated by ';'"):
+        read_trace(write(tmp_path, HEADER.replace(",", ";")))
+    packed = gzip.compress(GOOD.encode())
+    for content in (packed[:-12], packed[:20] + b"damaged" + packed[27:]):
+        (tmp_path / "cut.csv.gz").write_bytes(content)
+        with pytest.raises(InputError, match="damaged"):
+            read_trace(tmp_path / "cut.csv.gz")
 
 
 @pytest.mark.parametrize(

@@ -114,14 +114,14 @@ def compare(
     )
     ways = _ways(scenarios, policy, set_, manifests, as_field(savings_plan, savings_plan_discount))
     old = [each for path in against for each in earlier(path)]
+    numbers, length, processes = seeds_of(seeds), time_of(until), processes_of(jobs)
+    check_target(report)
+    regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
     if len(ways) + len(old) < 2:
         raise InputError(
             "there is one way to play, and nothing to compare it with",
             remedy="give --policy, --set, --manifests or a scenario once more, or --against FILE.json",
         )
-    numbers, length, processes = seeds_of(seeds), time_of(until), processes_of(jobs)
-    check_target(report)
-    regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
     begin = prices_everywhere(prices, min(regions))
     queue = [
         Job(way, seed, length, records=report is not None and seed == numbers[0])

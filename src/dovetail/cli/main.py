@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CoercionError, CycloptsError, Parameter, convert
 
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
@@ -62,10 +63,20 @@ def application(*, overview: bool) -> App:
         version=f"dovetail {__version__}",
         version_flags=["--version", "-V"],
         suppress_keyboard_interrupt=False,  # `run` says so and gives the exit code
+        default_parameter=Parameter(converter=_value),
     )
     for name, summary in _COMMANDS.items():
         app.command(f"dovetail.cli.{name}:{name}", name=name, help=summary if overview else None)
     return app
+
+
+def _value(kind: Any, tokens: Any) -> Any:
+    """As the parser reads values, but for 1.5 of a flag that wants a whole number, which it would round."""
+    if kind is int:
+        for token in tokens:
+            if "." in token.value:
+                raise CoercionError(token=token, target_type=int)
+    return convert(kind, tokens)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -42,12 +42,12 @@ def resolve(
     return Region(match[1], "the address of the API server") if match else None
 
 
-def refuse_unknown_region(region: str) -> None:
-    """Raises InputError for one that the catalogue does not have."""
+def refuse_unknown_region(region: str, origin: str = "--region") -> None:
+    """Raises InputError for one that the catalogue does not have; `origin` is what says it."""
     try:
         catalog.zones(region)
     except InputError as error:
-        raise InputError(error.message, source="--region", remedy=error.remedy) from None
+        raise InputError(error.message, source=origin, remedy=error.remedy) from None
 
 
 def _of_nodes(nodes: Iterable[Node]) -> Region | None:

@@ -64,10 +64,9 @@ def replay(
     from rich.console import Console
 
     from dovetail.api.core import Node
-    from dovetail.cli.region import resolve
+    from dovetail.cli.region import refuse_unknown_region, resolve
     from dovetail.cli.runs_output import time_of
     from dovetail.cli.simulate_live import live_view
-    from dovetail.cloud import catalog
     from dovetail.reading import read
     from dovetail.simulate.analysis.summary import to_json
     from dovetail.simulate.analysis.summary_table import summary_table
@@ -89,8 +88,7 @@ def replay(
     place = resolve(region, nodes, os.environ)
     if place is None:
         raise InputError("which region?", remedy="the nodes do not say it: give --region us-east-1")
-    if place.name not in catalog.regions():
-        raise InputError(f"{place.name!r} is no region that is known", source=place.origin)
+    refuse_unknown_region(place.name, place.origin)
     past = read_past(history) if history else None
     wanted = Wanted(snapshot[0].name.split(".")[0] or "replay", place.name, past, trace, length)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as spare:

@@ -220,8 +220,9 @@ def _bytes(file: str, source: str) -> bytes:
             return _from_pipe(file, source)
         if stat.S_ISCHR(mode) and path.samefile(os.devnull):
             return b""
-        kind = "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise InputError(f"is {kind}, not a file", source=source, remedy="name a file, a folder or -")
+        kind = "a folder" if stat.S_ISDIR(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        remedy = "name the files in it" if stat.S_ISDIR(mode) else "name a file, a folder or -"
+        raise InputError(f"is {kind}, not a file", source=source, remedy=remedy)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=source) from None
 

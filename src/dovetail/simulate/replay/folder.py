@@ -20,12 +20,13 @@ from dovetail.simulate.replay.history import Past
 from dovetail.simulate.replay.snapshot import Beginning, Document, beginning
 from dovetail.simulate.scenario.history import Step, first_replicas
 from dovetail.simulate.scenario.schema import API_VERSION, KIND
-from dovetail.simulate.scenario.trace import read_trace
+from dovetail.simulate.scenario.trace import Row, read_trace
 
 # NodePools and node classes as the account has them; what is played is rewritten for the simulated one.
 ORIGINALS = Path("account") / "pools.yaml"
 FILES = ("scenario.yaml", "cluster.yaml", "history.jsonl", "nodes.jsonl")
 _LENGTH = 2 * HOUR  # of a replay without a history
+_DATED = 500_000_000.0  # seconds: a trace that begins later counts from 1970, not from its own zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,9 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
         steps = _steps(found, wanted.past)
         if found.nodes:
             found.assumed["nodes of NodePools"] += "; which ran when the history begins is not known"
-    document = _scenario(found, wanted, steps)
-    if wanted.trace is not None:
-        read_trace(wanted.trace.resolve())  # what is wrong with it is reported before anything is written
+    # What is wrong with a trace is reported before anything is written.
+    rows = read_trace(wanted.trace.resolve()) if wanted.trace is not None else ()
+    document = _scenario(found, wanted, steps, rows)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -117,11 +118,13 @@ def _steps(found: Beginning, past: Past) -> list[Step]:
     return kept
 
 
-def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step]) -> Document:
+def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step], rows: Sequence[Row]) -> Document:
     past = wanted.past
+    first = min((row.created for row in rows), default=0.0)
+    dated = first >= _DATED
     whole = past.end - past.start if past is not None else _LENGTH
     length = whole if wanted.length is None else wanted.length
-    start = past.start if past is not None else 0
+    start = past.start if past is not None else int(first) * SECOND if dated else 0
     document: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -133,7 +136,7 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step]) -> Docume
     }
     if start:
         document["start"] = datetime.fromtimestamp(start // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    elif wanted.trace is None:
+    if wanted.trace is None and past is None:
         found.assumed["load"] = "none but what is in the snapshot: give --history for more"
     if found.version:
         document["cluster"] = {"version": found.version}
@@ -144,6 +147,10 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step]) -> Docume
     if steps:
         document["history"] = {"file": FILES[2]}
     if wanted.trace is not None:
-        document["trace"] = {"file": str(wanted.trace.resolve()), "window": f"{-(-length // SECOND)}s"}
+        window = {"from": f"{start // SECOND}s"} if dated else {}
+        window |= {"window": f"{-(-length // SECOND)}s"}
+        document["trace"] = {"file": str(wanted.trace.resolve()), **window}
+        if dated:
+            found.assumed["times of the trace"] = "seconds since 1970"
     document["assumed"] = dict(sorted(found.assumed.items()))
     return document

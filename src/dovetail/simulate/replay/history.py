@@ -6,12 +6,11 @@ number of files, plain or gzipped; the content says which is which.
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import msgspec
 from dovetail.api.redact import redacted
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.reading.sources import decoded
 from dovetail.simulate.scenario.history import Step
 
 _REMEDY = "give the JSON of /api/v1/query_range, or an audit log with one event a line"
@@ -44,6 +44,55 @@ _RESOURCES = {
 }
 _SCALED = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 _PAUSE = "registry.k8s.io/pause:3.10"
+_LAST = 10_000_000_000  # seconds since 1970: later times are milliseconds
+_MOST_REPLICAS = 2**31 - 1
+
+
+class _Owner(msgspec.Struct):
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    labels: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Body(msgspec.Struct):
+    """What is looked at of an object that was sent or answered."""
+
+    metadata: _Meta | None = None
+    spec: dict[str, Any] | None = None
+
+
+class _Reference(msgspec.Struct):
+    resource: str = ""
+    namespace: str = "default"
+    name: str = ""
+    subresource: str = ""
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    """An event of an audit log, as far as it is read."""
+
+    kind: str = ""
+    api_version: str = ""
+    stage: str = ""
+    verb: str = ""
+    request_received_timestamp: str = ""
+    object_ref: _Reference | None = None
+    response_status: _Status | None = None
+    response_object: _Body | list[Any] | None = None  # a list: of a JSON patch
+    request_object: _Body | list[Any] | None = None
+
+    def body(self) -> _Body | None:
+        """The object afterwards, or at least as it was asked for."""
+        found = (self.response_object, self.request_object)
+        return next((one for one in found if isinstance(one, _Body)), None)
 
 
 @dataclass(slots=True)
@@ -61,37 +110,29 @@ def read_past(paths: Sequence[Path]) -> Past:
     past = Past()
     series: list[dict[str, Any]] = []
     for path in paths:
-        data = _bytes(path)
-        found = _range_query(data, path)
+        text = decoded(str(path))
+        found = _range_query(text, path)
         if found is not None:
             series += found
         else:
-            past.steps += _audit(data, path, past)
+            past.steps += _audit(text, path, past)
     past.steps += _prometheus(series, past)
     if not past.steps:
         given = ", ".join(map(str, paths))
-        raise InputError("holds no workload that changed", source=given, remedy=_REMEDY)
+        why = "".join(f"; {subject}: {what}" for subject, what in sorted(past.assumed.items()))
+        raise InputError(f"holds no workload that changed{why}", source=given, remedy=_REMEDY)
     past.steps.sort(key=lambda step: step.at)
     past.start, past.end = past.steps[0].at, max(past.steps[-1].at, past.end)
     return past
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        raw = path.read_bytes()
-        return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot read it: {why}", source=str(path), remedy=_REMEDY) from None
-
-
-def _range_query(data: bytes, path: Path) -> list[dict[str, Any]] | None:
+def _range_query(text: str, path: Path) -> list[dict[str, Any]] | None:
     """The series of an answer to a range query; None for what is no answer of Prometheus.
 
     Raises InputError for its other answers.
     """
     try:
-        found = msgspec.json.decode(data)
+        found = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return None
     if isinstance(found, dict):
@@ -101,19 +142,40 @@ def _range_query(data: bytes, path: Path) -> list[dict[str, Any]] | None:
         found = found.get("data", found)
     if isinstance(found, dict):
         found = found.get("result")
-    if not isinstance(found, list) or not all(isinstance(item, dict) and "metric" in item for item in found):
+    if not isinstance(found, list) or not all(
+        isinstance(item, dict) and isinstance(item.get("metric"), dict) for item in found
+    ):
         return None
     for item in found:
         try:
             if "values" not in item:
                 raise InputError("is no range query: no values over time", source=str(path), remedy=_REMEDY)
             item["values"] = list(_values(item))
-        except (ValueError, TypeError):
-            metric = item["metric"]
-            name = metric.get("__name__", metric) if isinstance(metric, dict) else metric
-            text = f"the values of {name} are no pairs of a time and a number"
-            raise InputError(text, source=str(path), remedy=_REMEDY) from None
+        except (ValueError, TypeError, OverflowError):
+            name = _named(item["metric"])
+            why = f"the values of {name} are no pairs of a time (seconds since 1970) and a number"
+            raise InputError(why, source=str(path), remedy=_REMEDY) from None
+        _check(item, path)
     return found
+
+
+def _check(item: Mapping[str, Any], path: Path) -> None:
+    """Raises InputError for numbers that no replicas are, and sizes of what is not said."""
+    metric = item["metric"]
+    name = metric.get("__name__")
+    if name in _REPLICAS:
+        for _, value in item["values"]:
+            if not 0 <= value <= _MOST_REPLICAS:
+                raise InputError(f"{value:g} is no number of replicas: {_named(metric)}", source=str(path))
+    if name == _REQUESTS and not metric.get("resource"):
+        remedy = "ask for the series as it is, with all of its labels"
+        raise InputError(f"there is no label resource: {_named(metric)}", source=str(path), remedy=remedy)
+
+
+def _named(metric: Mapping[str, Any]) -> str:
+    """A series as Prometheus writes it."""
+    labels = ",".join(f'{key}="{value}"' for key, value in sorted(metric.items()) if key != "__name__")
+    return f"{metric.get('__name__', '')}{{{labels}}}"
 
 
 def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Step]:
@@ -148,9 +210,11 @@ def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Ste
 def _values(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
     """(instant in nanoseconds, value) of a series, without gaps' NaN."""
     for at, text in item["values"]:
-        value = float(text)
+        instant, value = float(at), float(text)
+        if not 0 <= instant < _LAST:
+            raise ValueError(at)
         if math.isfinite(value):
-            yield round(float(at) * 1000) * (SECOND // 1000), value
+            yield round(instant * 1000) * (SECOND // 1000), value
 
 
 def _pods(
@@ -206,74 +270,81 @@ def _quantity(resource: str, amount: float) -> str:
     return f"{math.ceil(amount * 1000)}m" if resource == "cpu" else str(math.ceil(amount))
 
 
-def _audit(data: bytes, path: Path, past: Past) -> Iterator[Step]:
+def _audit(text: str, path: Path, past: Past) -> Iterator[Step]:
     """Workloads that were scaled, made or deleted by whoever, as far as the log has the objects."""
     bare = 0
     replicas: dict[tuple[str, str, str], int] = {}
-    lines = [line for line in data.splitlines() if line.strip()]
-    for number, line in enumerate(lines, 1):
-        try:
-            event = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.MsgspecError:
-            event = {}
-        if event.get("kind") != "Event" or not str(event.get("apiVersion", "")).startswith("audit.k8s.io/"):
-            raise InputError(
-                "is neither a range query nor an event of an audit log",
-                source=str(path),
-                line=number,
-                remedy=_REMEDY,
-            )
-        reference = event.get("objectRef", {})
-        kind = _RESOURCES.get(reference.get("resource", ""))
-        code = event.get("responseStatus", {}).get("code", 0)
-        if kind is None or event.get("stage") != "ResponseComplete" or not 200 <= code < 300:
+    for number, event in _events(text, path, past):
+        reference = event.object_ref or _Reference()
+        kind = _RESOURCES.get(reference.resource)
+        code = event.response_status.code if event.response_status else 0
+        if kind is None or event.stage != "ResponseComplete" or not 200 <= code < 300:
             continue
-        at = _instant(event.get("requestReceivedTimestamp", ""), path, number)
+        at = _instant(event.request_received_timestamp, path, number)
         past.end = max(past.end, at)
-        target = (kind, reference.get("namespace", "default"), reference.get("name", ""))
-        verb, part = event.get("verb", ""), reference.get("subresource", "")
-        answer = event.get("responseObject") or event.get("requestObject")
-        if verb == "delete" and not part and target[2] and not _made(kind, answer or {}):
+        target = (kind, reference.namespace, reference.name)
+        body = event.body()
+        if event.verb == "delete" and not reference.subresource and target[2] and not _made(kind, body):
             yield Step(at, delete=target)
-        elif verb in ("create", "update", "patch") and part in ("", "scale"):
-            if not answer:
+        elif event.verb in ("create", "update", "patch") and reference.subresource in ("", "scale"):
+            if body is None:
                 bare += 1
                 continue
-            if verb == "create" and not part:
-                if document := _document(kind, answer, target[1]):
+            if event.verb == "create" and not reference.subresource:
+                if document := _document(kind, body, target[1]):
                     yield Step(at, create=document)
-            elif kind in _SCALED and not _made(kind, answer):
-                count = answer.get("spec", {}).get("replicas")
-                if isinstance(count, int) and replicas.get(target) != count:
-                    replicas[target] = count
-                    yield Step(at, scale=target, replicas=count)
+            elif kind in _SCALED and not _made(kind, body):
+                count = (body.spec or {}).get("replicas")
+                if not isinstance(count, int) or replicas.get(target) == count:
+                    continue
+                if not 0 <= count <= _MOST_REPLICAS:
+                    raise InputError(f"{count} is no number of replicas", source=str(path), line=number)
+                replicas[target] = count
+                yield Step(at, scale=target, replicas=count)
     if bare:
         past.assumed[f"events of {path.name} without objects"] = (
-            f"{bare} are left out: the audit policy logged them at level Metadata"
+            f"{bare} are left out: the audit policy logged them at level Metadata, or JSON patches at level Request"
         )
 
 
-def _made(kind: str, document: Mapping[str, Any]) -> bool:
+def _events(text: str, path: Path, past: Past) -> Iterator[tuple[int, _Event]]:
+    """(line, event). The last line may be cut off, as it is of a file that is still written or was rotated."""
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    decoder = msgspec.json.Decoder(_Event)
+    for number, line in lines:
+        why = ""
+        try:
+            event = decoder.decode(line)
+        except msgspec.ValidationError as error:
+            event, why = _Event(), f": {error}"
+        except msgspec.DecodeError:
+            if number == lines[-1][0] and len(lines) > 1:
+                past.assumed[f"line {number} of {path.name}"] = "is cut off, and left out"
+                return
+            event = _Event()
+        if event.kind != "Event" or not event.api_version.startswith("audit.k8s.io/"):
+            message = f"is neither a range query nor an event of an audit log{why}"
+            raise InputError(message, source=str(path), line=number, remedy=_REMEDY)
+        yield number, event
+
+
+def _made(kind: str, body: _Body | None) -> bool:
     """True iff a controller made the object, which makes it again in the simulation."""
-    owners = document.get("metadata", {}).get("ownerReferences", ())
-    return kind in ("Pod", "ReplicaSet", "Job") and any(owner.get("controller") for owner in owners)
+    owners = body.metadata.owner_references if body is not None and body.metadata is not None else None
+    return kind in ("Pod", "ReplicaSet", "Job") and any(owner.controller for owner in owners or ())
 
 
-def _document(kind: str, answer: Mapping[str, Any], namespace: str) -> dict[str, Any] | None:
+def _document(kind: str, body: _Body, namespace: str) -> dict[str, Any] | None:
     """The object as it was asked for; None for what a controller made, or without a spec."""
-    meta = answer.get("metadata", {})
-    if not meta.get("name") or "spec" not in answer or _made(kind, answer):
+    meta = body.metadata
+    if meta is None or not meta.name or body.spec is None or _made(kind, body):
         return None
-    found = redacted({"apiVersion": _API[kind], "kind": kind, "spec": answer["spec"]})
+    found = redacted({"apiVersion": _API[kind], "kind": kind, "spec": body.spec})
     if kind == "Pod":
         found["spec"].pop("nodeName", None)
     if kind == "Job":
         found["spec"].pop("selector", None)
-    found["metadata"] = {
-        "name": meta["name"],
-        "namespace": namespace,
-        "labels": dict(meta.get("labels", {})),
-    }
+    found["metadata"] = {"name": meta.name, "namespace": namespace, "labels": meta.labels or {}}
     return found
 
 
@@ -290,6 +361,7 @@ _API = {
 def _instant(text: str, path: Path, number: int) -> int:
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return round(moment.timestamp() * 1000) * (SECOND // 1000)
     except ValueError:
         raise InputError(f"{text!r} is no time", source=str(path), line=number, remedy=_REMEDY) from None

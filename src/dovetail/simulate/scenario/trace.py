@@ -2,19 +2,18 @@
 
 Columns that are read: name, cpu_milli, memory_mib, num_gpu, creation_time, deletion_time (times in seconds);
 others may be there. A share of a GPU (`gpu_milli`) counts as the whole GPUs of `num_gpu`, because that is
-what a device plugin hands out. The file may be compressed with gzip (`.gz`).
+what a device plugin hands out. The file may be compressed with gzip.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 
@@ -24,6 +23,7 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import Conflict, InputError, NotFound
 from dovetail.kube.client import Client
 from dovetail.model.resources import CPU, MEMORY, quantities
+from dovetail.reading.sources import decoded
 from dovetail.simulate.scenario.traffic import Section
 from dovetail.units.duration import parse_duration
 
@@ -71,35 +71,30 @@ class Visit:
 def read_trace(path: Path) -> tuple[Row, ...]:
     """All rows in the file's order; raises InputError with the row's number (its line in the file)."""
     source = str(path)
-    with _open(path) as text:
-        reader = csv.DictReader(text, restkey="", restval=None, strict=True)
-        try:
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InputError(
-                    f"the trace has no column {', '.join(missing)}",
-                    source=source,
-                    line=1,
-                    remedy=f"the first line must name the columns; needed are {', '.join(_COLUMNS)}",
-                )
-            rows = tuple(_row(record, source, reader.line_num) for record in reader)
-        except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-            raise InputError(f"not readable as CSV: {error}", source=source, line=reader.line_num) from None
+    if not path.is_file():
+        why = "it is a folder" if path.is_dir() else "there is no such file"
+        remedy = "give the path of a CSV file (or .csv.gz) with --trace"
+        raise InputError(f"cannot read the trace: {why}", source=source, remedy=remedy)
+    text = io.StringIO(decoded(source), newline="")
+    reader = csv.DictReader(text, restkey="", restval=None, strict=True, skipinitialspace=True)
+    try:
+        _check_columns(reader.fieldnames or (), source)
+        rows = tuple(_row(record, source, reader.line_num) for record in reader)
+    except csv.Error as error:
+        raise InputError(f"not readable as CSV: {error}", source=source, line=reader.line_num) from None
     _check_names(rows, source)
     return rows
 
 
-def _open(path: Path) -> TextIO:
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8", newline="")
-        return path.open(encoding="utf-8", newline="")
-    except OSError as error:
-        raise InputError(
-            f"cannot read the trace: {error.strerror}",
-            source=str(path),
-            remedy="give the path of a CSV file (or .csv.gz) with --trace",
-        ) from None
+def _check_columns(found: Sequence[str], source: str) -> None:
+    missing = [name for name in _COLUMNS if name not in found]
+    if not missing:
+        return
+    remedy = f"the first line must name the columns; needed are {', '.join(_COLUMNS)}"
+    if len(found) == 1 and (marks := [mark for mark in ";\t|" if mark in found[0]]):
+        remedy = f"fields are separated by {marks[0]!r}: separate them by commas"
+    why = f"the trace has no column {', '.join(missing)}"
+    raise InputError(why, source=source, line=1, remedy=remedy)
 
 
 def _row(record: Mapping[str, str | None], source: str, line: int) -> Row:
