@@ -303,12 +303,12 @@ def _audit(text: str, path: Path, past: Past) -> Iterator[Step]:
                 yield Step(at, scale=target, replicas=count)
     if bare:
         past.assumed[f"events of {path.name} without objects"] = (
-            f"{bare} are left out: the audit policy logged them at level Metadata, or JSON patches at level Request"
+            f"{bare} are left out: their level is Metadata, or Request with a JSON patch"
         )
 
 
 def _events(text: str, path: Path, past: Past) -> Iterator[tuple[int, _Event]]:
-    """(line, event). The last line may be cut off, as it is of a file that is still written or was rotated."""
+    """(line, event). The last line may be cut off, as it is of a file that is still written."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     decoder = msgspec.json.Decoder(_Event)
     for number, line in lines:
