@@ -226,7 +226,7 @@ def test_a_history_is_the_load(snapshot: Path, tmp_path: Path, capsys: pytest.Ca
     printed = capsys.readouterr().err
     assert "series that are not played: up (1)" in printed
     assert "left out: Deployment/shop/unheard-of" in printed
-    assert "1 are left out: the audit policy logged them at level Metadata" in printed
+    assert "1 are left out: their level is Metadata, or Request with a JSON patch" in printed
     steps = read_history(kept / "history.jsonl")
     assert [(step.at // SECOND, step.scale and step.replicas) for step in steps] == [
         *((30, 8), (40, None), (60, 1), (200, None))
