@@ -63,6 +63,7 @@ class Parts:
     unknown: Sequence[str] = ()
     mixed: Sequence[str] = ()
     work: int = 0  # of each plan
+    homeless: Sequence[str] = ()  # nodes whose pods have no place in any plan
     tried: list[str] = field(default_factory=list)
     order: list[str] = field(default_factory=list)  # in which it is asked what fits elsewhere
 
@@ -116,7 +117,12 @@ class Parts:
         monkeypatch.setattr(
             searching, "mixed", lambda candidates, _: " ".join(one.name for one in candidates) in self.mixed
         )
-        plan = cast("Plan", SimpleNamespace(work=self.work))
+        left = tuple(
+            SimpleNamespace(pod=one.key)
+            for candidate in self.question.candidates
+            for one in (candidate.pods if candidate.name in self.homeless else ())
+        )
+        plan = cast("Plan", SimpleNamespace(work=self.work, claims=(), unschedulable=left))
         asking = search(self.question, memory, SolveBudget(Budget(work)), now)
         try:
             next(asking)
@@ -313,6 +319,47 @@ def test_spot_nodes_are_replaced_only_where_that_is_switched_on(
     found = case.play(monkeypatch)
     assert case.tried == (["a1 a2", "a1", "a2"] if gate else ["a1", "a2"])
     assert stays(found)["a3"] == (NO_CHEAPER if gate else SPOT_DISABLED)
+
+
+def test_of_spot_nodes_that_nothing_follows_those_go_whose_pods_find_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    candidates = tuple(node(f"a{number}", spot=True) for number in range(5))
+    fits = tuple(one.name for one in candidates)
+    case = parts(*candidates, fits=fits, homeless=("a1", "a3"), saved={"a0 a2 a4": 9})
+    assert names(case.play(monkeypatch).move) == "a0 a2 a4"
+    assert case.tried == [" ".join(fits), "a0 a2 a4"]
+
+
+def test_a_spot_node_whose_pods_found_no_room_is_in_no_set_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory, candidates = Memory(), (node("a1", spot=True), node("a2", spot=True))
+    case = parts(*candidates, fits=("a1",), homeless=("a1",), saved={"a2": 9})
+    found = case.play(monkeypatch, memory=memory)
+    assert (names(found.move), stays(found)) == ("a2", {"a1": "no: a1"})
+    for minute, order in ((1, ["a2"]), (6, ["a1", "a2"])):
+        case.question = question(*candidates, others=minute)
+        case.play(monkeypatch, memory=memory, now=minute * MINUTE)
+        assert case.order == order
+
+
+def test_nodes_that_others_may_follow_are_not_left_out_for_want_of_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory, candidates = Memory(), (node("a1"), node("a2", spot=True))
+    case = parts(*candidates, fits=("a1", "a2"), homeless=("a1", "a2"))
+    case.play(monkeypatch, memory=memory)
+    assert case.tried == ["a1 a2", "a1", "a2"]
+    # One on demand may be too cheap for that.
+    monkeypatch.setattr(memory.market, "least", lambda _: 1000 - LEAST)
+    case.question = question(*candidates, others=1)
+    case.play(monkeypatch, memory=memory, now=MINUTE)
+    assert case.order == ["a1", "a2"]
+    monkeypatch.setattr(memory.market, "least", lambda _: 1000 - LEAST + 1)
+    case.question = question(*candidates, others=2)
+    case.play(monkeypatch, memory=memory, now=MINUTE)
+    assert case.order == ["a1"]
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,9 @@ class Consolidation:
             return None
         leaving = [by_name[name] for name in names]
         problem = question.without(leaving)
-        plan = await self._plan(question, problem, self._options.deadline)
+        # Where nothing is bought there is nothing to be had cheaper: the first plan says enough.
+        deadline = self._options.deadline if command.replacements else QUICK
+        plan = await self._plan(question, problem, deadline)
         try:
             move = self._options.strategy.judge(question, leaving, problem, plan)
         except Refused:

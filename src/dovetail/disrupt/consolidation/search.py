@@ -161,13 +161,19 @@ class _Search:
 
     def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
-        chosen = deletable(self._question, self._prospects.appraisal, self._candidates, self._work)
+        able = [candidate for candidate in self._candidates if not self._stuck(candidate)]
+        chosen = deletable(self._question, self._prospects.appraisal, able, self._work)
         while chosen and self._work.left:
             move = yield from self._tried(chosen)
             if move is not None:
                 return move
             chosen = chosen[: len(chosen) // 2]
         return None
+
+    def _stuck(self, candidate: Candidate) -> bool:
+        """True iff its pods found no room when it alone was imagined away: without others there is less."""
+        alone = (candidate,)
+        return self._only_room(alone) and bool(self._memory.refused(alone, self._now))
 
     def _together(self) -> Generator[Problem, Plan, Move | None]:
         """Several nodes whose pods go to new ones: the most promising first, in sets of several sizes."""
@@ -246,7 +252,8 @@ class _Search:
         return max(by_one, by_many) if by_many > (1 - _SPARSE) * candidate.price else by_one
 
     def _tried(self, candidates: Sequence[Candidate], most: int = 0) -> Generator[Problem, Plan, Move | None]:
-        """The move that takes these nodes away, or those of them that would not be bought again.
+        """The move that takes these nodes away, or those of them that would not be bought again, or whose
+        pods find room where that is all that counts.
 
         `most`: how many they were at first.
         """
@@ -263,6 +270,8 @@ class _Search:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
             self._memory.refuse(chosen, text, self._now, fleeting=mixed(chosen, plan))
+            if self._only_room(chosen):
+                stay = _without_room(chosen, plan)
             fewer = [candidate for candidate in chosen if candidate.name not in stay]
             shrunk = most > _MANY and len(fewer) <= most // _SHRINK
             if stay and fewer and not shrunk and self._work.left:
@@ -270,3 +279,20 @@ class _Search:
         if len(chosen) == 1:
             self._stay[chosen[0].name] = text
         return None
+
+    def _only_room(self, chosen: Sequence[Candidate]) -> bool:
+        """True iff whatever is bought in place of these nodes is refused: room on others is all that counts.
+
+        They are spot nodes that spot may not follow, and together too cheap for a node on demand. Of several
+        only those are tried whose pods should find room as it is.
+        """
+        if any(self._prospects.replaceable(candidate) for candidate in chosen):
+            return False
+        ceiling = sum(candidate.price - candidate.needed for candidate in chosen)
+        return len(chosen) > 1 or ceiling < self._memory.market.least(self._question.problem)
+
+
+def _without_room(chosen: Sequence[Candidate], plan: Plan) -> frozenset[str]:
+    """Those of the nodes with pods that no node has room for as it is."""
+    left = {one.pod for one in plan.unschedulable}.union(*(claim.pods for claim in plan.claims))
+    return frozenset(candidate.name for candidate in chosen if any(pod.key in left for pod in candidate.pods))
