@@ -14,11 +14,12 @@ from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.strategies import Scatter, Strategy
 from dovetail.solve.assign.topology_rules import ClassRules, RuleChecker
-from dovetail.solve.instance.arrays import Amounts
+from dovetail.solve.budget import LITTLE
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts
 from dovetail.solve.instance.instance import Instance, lookup, pinned
 from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.topology import AFFINITY, Pins
+from dovetail.solve.instance.topology import AFFINITY, Group, Pins
 from dovetail.solve.tolerances import SEVERAL
 
 _Ask = tuple[PodClass, int, Requirements]  # a pod class, a level of it, and its demands on labels there
@@ -47,8 +48,9 @@ class Hosts:
         self._scatter = scatter
         self._made = 0
         self._hosts: dict[str, _Host] = {}
-        self._full: dict[tuple[int, int, Requirements], set[str]] = {}
+        self._full: dict[tuple[int, int, Requirements, bool], set[str]] = {}
         self._share: dict[int, int] = {}  # per group
+        self._sensible: dict[int, Amounts] = {}  # the same
 
     def items(self) -> list[Item]:
         """What is on the nodes, to be bought as it is; the nodes are closed by that."""
@@ -72,18 +74,20 @@ class Hosts:
         """Put the first of these pods on one node, as many as can be; how many that was."""
         pod_class, number, wanted = ask
         class_rules = self._checker.class_rules(pod_class, number)
-        full = self._full.setdefault((pod_class.index, number, wanted), set())
         spare = self._spare(pod_class, class_rules)
         shares = self._shares(pod_class, class_rules)
         names = names[: min(shares.values(), default=len(names))]
-        for name in self._likely(class_rules):
-            if name in full or any(self._there(index, name) >= share for index, share in shares.items()):
-                continue
-            placed = self._join(self._hosts[name], ask, names, spare)
-            if placed:
-                return placed
-            if placed is None and not spare.any():
-                full.add(name)
+        likely = self._likely(class_rules)
+        for within in self._within(class_rules):
+            full = self._full.setdefault((pod_class.index, number, wanted, within is None), set())
+            for name in likely:
+                if name in full or any(self._there(index, name) >= share for index, share in shares.items()):
+                    continue
+                placed = self._join(self._hosts[name], ask, names, spare, within)
+                if placed:
+                    return placed
+                if placed is None and not spare.any():
+                    full.add(name)
         for pools in self._checker.pools(pod_class, number, wanted):
             host = _Host(f"new-{self._made}", [], Requirements(), (), pools, np.zeros_like(spare), ())
             placed = self._join(host, ask, names, spare) or self._join(host, ask, names, np.zeros_like(spare))
@@ -125,11 +129,7 @@ class Hosts:
         groups = self._instance.topology.groups
         shares: dict[int, int] = {}
         for index in pod_class.matching:
-            if (
-                index in class_rules.owned
-                or groups[index].id.kind != AFFINITY
-                or groups[index].id.key != HOSTNAME
-            ):
+            if index in class_rules.owned or not _of_hosts(groups[index]):
                 continue
             if self._apart and self._checker.followers(pod_class).any():
                 shares[index] = 1
@@ -141,27 +141,45 @@ class Hosts:
 
     def _share_of(self, index: int) -> int:
         near = self._concerned[index]
-        total = sum(
-            (len(other.pods) * other.vector for other in near[1:]), len(near[0].pods) * near[0].vector
-        )
-        capacities = [table.capacity.max(axis=0, initial=1) for table in self._instance.tables]
-        hosts = int(np.ceil(np.max(total / np.max(np.array(capacities), axis=0), initial=0.0)))
+        parts = np.max(_total(near) / np.maximum(self._sizes(index), 1), axis=1, initial=0.0)
         pods = sum(len(other.pods) for other in near if index in other.matching)
-        return max(1, pods // max(1, hosts))
+        return max(1, int(pods // np.ceil(parts.min(initial=UNLIMITED))))
+
+    def _within(self, class_rules: ClassRules) -> list[Amounts | None]:
+        """Sizes that nodes do not outgrow for pods that come to others, while there are more; then any."""
+        groups = self._instance.topology.groups
+        return [*(self._sizes(index) for index in class_rules.owned if _of_hosts(groups[index])), None]
+
+    def _sizes(self, index: int) -> Amounts:
+        """Capacities (N, R) of types that hold all pods of an affinity for about as little as any.
+
+        The largest that is sold may cost many times as much.
+        """
+        if index not in self._sensible:
+            tables = self._instance.tables
+            capacity = np.concatenate([table.capacity[table.column_type] for table in tables])
+            total = _total(self._concerned[index])
+            parts = np.max(total / np.maximum(capacity, 1), axis=1, initial=0.0)
+            cost = parts * np.concatenate([table.price for table in tables])
+            good = cost <= cost.min(initial=np.inf) * (1 + LITTLE)
+            self._sensible[index] = np.unique(capacity[good], axis=0)
+        return self._sensible[index]
 
     def _likely(self, class_rules: ClassRules) -> Iterable[str]:
         """Nodes that may take such a pod: where those are that it wants to be near, if it says so."""
         groups = self._instance.topology.groups
         for index in class_rules.owned:
             group = groups[index]
-            if group.id.kind == AFFINITY and group.id.key == HOSTNAME and any(group.matched.values()):
+            if _of_hosts(group) and any(group.matched.values()):
                 return [name for name, number in group.matched.items() if number and name in self._hosts]
         return list(self._hosts) if self._instance.work.left else list(self._hosts)[-SEVERAL:]
 
-    def _join(self, host: _Host, ask: _Ask, names: list[str], spare: Amounts) -> int | None:
+    def _join(
+        self, host: _Host, ask: _Ask, names: list[str], spare: Amounts, within: Amounts | None = None
+    ) -> int | None:
         """Add pods to a node, pinning what their rules look at; how many. None: none ever can.
 
-        `spare` must be left on it for others that will follow.
+        `spare` must be left on it for others that will follow. It is not to outgrow all sizes of `within`.
         """
         instance, checker, (pod_class, number, wanted) = self._instance, self._checker, ask
         class_rules = checker.class_rules(pod_class, number)
@@ -186,7 +204,8 @@ class Hosts:
         count = self._most(host, pod_class, class_rules, len(names))
         while True:
             vector = host.vector + count * pod_class.vector
-            places = instance.places(pools, both, vector + spare, keys)
+            small = within is None or np.all(vector <= within, axis=1).any()
+            places = instance.places(pools, both, vector + spare, keys) if small else []
             if self._scatter and not host.units:
                 crowd = {place.pins: self._scatter.crowd(pod_class, lookup(place.pins)) for place in places}
                 places = sorted(places, key=lambda place: crowd[place.pins])
@@ -216,3 +235,14 @@ class Hosts:
             or not self._checker.settled(class_rules)
         )
         return 1 if one else max(1, min(pods, self._checker.most_on_host(pod_class, class_rules, host.name)))
+
+
+def _of_hosts(group: Group) -> bool:
+    """True iff it is an affinity to pods on the same node."""
+    return group.id.kind == AFFINITY and group.id.key == HOSTNAME
+
+
+def _total(pod_classes: list[PodClass]) -> Amounts:
+    """What all their pods ask for, (R,)."""
+    total: Amounts = np.sum([len(each.pods) * each.vector for each in pod_classes], axis=0)
+    return total
