@@ -19,7 +19,13 @@ SPREAD = {
         {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
     ]
 }
-NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}}
+NEAR = {
+    "affinity": {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE, "labelSelector": {}}]
+        }
+    }
+}
 APART = {"topologySpreadConstraints": [{**SPREAD["topologySpreadConstraints"][0], "topologyKey": HOSTNAME}]}
 VOLUME = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
 GPU = {"key": "gpu", "effect": "NoSchedule"}
@@ -45,9 +51,9 @@ class World:
         self.state = State(MemoryServer(Still()).client(), Still())
         self.exchange = Exchange(self.state)
 
-    def node(self, name: str, cpu: int, zone: str = "a", *taints: dict[str, str]) -> None:
+    def node(self, name: str, cpu: int, zone: str = "a", *taints: dict[str, str], **labels: str) -> None:
         document: dict[str, Any] = {
-            "metadata": {"name": name, "labels": {ZONE: zone}},
+            "metadata": {"name": name, "labels": {ZONE: zone, **labels}},
             "spec": {"taints": list(taints)},
             "status": {"allocatable": {"cpu": str(cpu), "pods": "99"}},
         }
@@ -122,6 +128,18 @@ def test_one_that_other_rules_place_stays(rule: dict[str, Any]) -> None:
     world = crowd(**rule)
     world.bind("small-1", 2, "n1")
     assert world.places() == {"big-1": "n1", "tiny-1": "n2", "tiny-2": "n2"}
+
+
+@pytest.mark.parametrize(("disk", "place"), [("ssd", "n2"), ("hdd", "n1")])
+def test_one_that_selects_nodes_goes_where_the_labels_are_as_it_asks(disk: str, place: str) -> None:
+    world = World()
+    world.node("n1", 2, disk="ssd")
+    world.node("n2", 2, disk=disk)
+    away = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    world.pod("web-1", 2, "n1", nodeSelector={"disk": "ssd"}, affinity=away)
+    world.pod("job-1", 2, "n2")
+    world.bind("job-1", 2, "n1")
+    assert world.places() == {"web-1": place}
 
 
 @pytest.mark.parametrize(("zone", "taints"), [("b", ()), ("a", (GPU,))])

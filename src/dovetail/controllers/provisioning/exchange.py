@@ -15,7 +15,9 @@ from dovetail.cluster.promises import room_left
 from dovetail.cluster.state import State
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.model import labels
+from dovetail.model.affinity import affinity_rules
 from dovetail.model.resources import CPU, MEMORY, Resources, add, pod_requests, subtract, total
+from dovetail.model.selector import node_rule
 from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
 
 FEW = 32  # pods of a machine that are looked at: each may be compared with each of another one
@@ -107,18 +109,18 @@ class Exchange:
     def _able(self, pods: Iterable[Pod], source: Machine, target: Machine) -> list[Pod]:
         """Those that may as well go to the target, the smallest first, and first those not nominated now."""
         same = _zone(source) == _zone(target)
-        found = (pod for pod in pods if _movable(pod) and (same or not leans(pod)) and _open(pod, target))
+        found = (pod for pod in pods if _movable(pod) and (same or not leans(pod)) and _suits(pod, target))
         return sorted(found, key=lambda pod: (_nominated(pod), _size(pod)))[:FEW]
 
 
 def _movable(pod: Pod) -> bool:
-    """True iff nothing but zones, taints and room decides where the pod may run."""
-    spec = pod.spec
+    """True iff nothing but zones, labels, taints and room decides where the pod may run."""
     apart = any(
         rule.when_unsatisfiable == "DoNotSchedule" and rule.topology_key != labels.ZONE
-        for rule in spec.topology_spread_constraints
+        for rule in pod.spec.topology_spread_constraints
     )
-    return not (apart or spec.node_selector or spec.affinity is not None or _has_claims(pod))
+    near = affinity_rules(pod)
+    return not (apart or near.affinity or near.anti_affinity or _has_claims(pod))
 
 
 def _has_claims(pod: Pod) -> bool:
@@ -150,10 +152,10 @@ def _size(pod: Pod) -> tuple[int, int]:
     return wanted.get(CPU, 0), wanted.get(MEMORY, 0)
 
 
-def _open(pod: Pod, machine: Machine) -> bool:
-    """True iff no taint of the machine that stays keeps the pod off it."""
-    found = machine.node or machine.claim
-    return found is not None and all(
+def _suits(pod: Pod, machine: Machine) -> bool:
+    """True iff neither the machine's labels nor a taint that stays keep the pod off it."""
+    found = machine.subject
+    return node_rule(pod).matches(machine.name, found.metadata.labels) and all(
         taint.effect == PREFER_NO_SCHEDULE
         or is_ephemeral(taint)
         or any(tolerates(one, taint) for one in pod.spec.tolerations)
