@@ -100,6 +100,7 @@ class State:
         self._window = nomination_window
         self._stores: dict[type[Object], Store[Object]] = {kind: Store() for kind in self.kinds}
         self._machines: tuple[int, tuple[Machine, ...]] = (-1, ())  # at which revision, and they
+        self._launched: tuple[int, bool] = (-1, False)  # at which revision, and whether all claims are
         self._pods = PodIndex()
         self._providers = ProviderIndex()
         self._callbacks: list[Callback] = []
@@ -168,7 +169,10 @@ class State:
         """True iff every first list has arrived, and every claim has a provider ID (or is on its way out)."""
         if not self.watch_synced() or self._expected:
             return False
-        return all(claim.status.provider_id or claim.deleting for claim in self.all(NodeClaim))
+        if self._launched[0] != self.revision:
+            launched = all(claim.status.provider_id or claim.deleting for claim in self.all(NodeClaim))
+            self._launched = self.revision, launched
+        return self._launched[1]
 
     def objects(self) -> ClusterObjects:
         """Everything that a decision may depend on, as one frozen value."""

@@ -34,6 +34,7 @@ class Occupancy:
     daemons: Resources  # of those that belong to DaemonSets
     ports: tuple[HostPort, ...]  # that its pods have open
     counted: tuple[Counted, ...]
+    alike: tuple[tuple[Counted, int], ...]  # the same, each that differs once, with how many there are
     tags: frozenset[tuple[str, str]]  # the labels of all these together
     guarded: tuple[Guard, ...]  # pods that keep others away
     attached: tuple[Pod, ...]  # pods with volumes
@@ -43,18 +44,29 @@ def occupancy(name: str, labels: Mapping[str, str], pods: tuple[Pod, ...]) -> Oc
     """Of a node with these labels and pods."""
     asked = [(pod, pod_requests(pod)) for pod in pods]
     running = [pod for pod in pods if not pod.terminal]
+    counted = tuple(
+        (pod.metadata.namespace or "default", pod.metadata.labels, pod.deleting) for pod in running
+    )
     return Occupancy(
         labels=Requirements.from_labels({HOSTNAME: name, **labels}),
         requests=total(requests for _, requests in asked),
         daemons=total(requests for pod, requests in asked if is_daemon(pod)),
         ports=tuple(port for pod in pods for port in host_ports(pod)),
-        counted=tuple(
-            (pod.metadata.namespace or "default", pod.metadata.labels, pod.deleting) for pod in running
-        ),
+        counted=counted,
+        alike=_alike(counted),
         tags=frozenset(pair for pod in running for pair in pod.metadata.labels.items()),
         guarded=tuple(Guard(pod, rules) for pod in pods if (rules := _guarding(pod))),
         attached=tuple(pod for pod in pods if pod.spec.volumes),
     )
+
+
+def _alike(counted: tuple[Counted, ...]) -> tuple[tuple[Counted, int], ...]:
+    found: dict[tuple[str, tuple[tuple[str, str], ...], bool], tuple[Counted, int]] = {}
+    for one in counted:
+        key = one[0], tuple(one[1].items()), one[2]
+        first, number = found.get(key, (one, 0))
+        found[key] = first, number + 1
+    return tuple(found.values())
 
 
 def is_daemon(pod: Pod) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
+from dovetail.base.memo import by_weight
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.amifamily import images
 from dovetail.cloud.provider import (
@@ -80,13 +81,21 @@ class Account:
 
 def resolve(node_class: EC2NodeClass, account: Account, taken: Mapping[str, int]) -> NodeClassResolution:
     """What the class's selectors match; `taken` counts addresses in use per subnet id."""
+    subnets, found = _matched(node_class, account)
+    order = sorted(subnets, key=lambda item: (taken.get(item.id, 0) - item.free_addresses, item.id))
+    return replace(found, subnets=_resolved(order))
+
+
+# Asked for every node whenever it is looked for drift, of classes that stay the same for days.
+@by_weight(64, lambda _, __: 1, same=True)
+def _matched(node_class: EC2NodeClass, account: Account) -> tuple[tuple[Subnet, ...], NodeClassResolution]:
+    """The subnets that match, and all that does, with the subnets in the account's order."""
     spec = node_class.spec
-    subnets = [
+    subnets = tuple(
         subnet
         for subnet in account.subnets
         if any(_selects(term, subnet.id, "", subnet.tags) for term in spec.subnet_selector_terms)
-    ]
-    subnets.sort(key=lambda subnet: (taken.get(subnet.id, 0) - subnet.free_addresses, subnet.id))
+    )
     groups = [
         group
         for group in account.security_groups
@@ -96,8 +105,8 @@ def resolve(node_class: EC2NodeClass, account: Account, taken: Mapping[str, int]
     ]
     refusals = (images.unsupported(term.alias, account.version) for term in spec.ami_selector_terms)
     unsupported = next(filter(None, refusals), "")
-    return NodeClassResolution(
-        subnets=tuple(ResolvedSubnet(subnet.id, subnet.zone, subnet.zone_id) for subnet in subnets),
+    return subnets, NodeClassResolution(
+        subnets=_resolved(subnets),
         security_groups=tuple(
             ResolvedSecurityGroup(group.id, group.name) for group in sorted(groups, key=lambda item: item.id)
         ),
@@ -108,7 +117,12 @@ def resolve(node_class: EC2NodeClass, account: Account, taken: Mapping[str, int]
     )
 
 
-def image_for(kind: InstanceType, known: Iterable[ResolvedImage]) -> str:
+def _resolved(subnets: Iterable[Subnet]) -> tuple[ResolvedSubnet, ...]:
+    return tuple(ResolvedSubnet(subnet.id, subnet.zone, subnet.zone_id) for subnet in subnets)
+
+
+@by_weight(1024, lambda _, __: 1, same=True)
+def image_for(kind: InstanceType, known: tuple[ResolvedImage, ...]) -> str:
     """The id of the first image that boots on the type; "" when none does."""
     return next((image.id for image in known if not kind.requirements.intersects(image.requirements)), "")
 

@@ -183,12 +183,13 @@ class Present:
         groups, topology = self._topology.groups, self._topology
         for row, node in enumerate(self._nodes.nodes if groups else ()):
             here = node.occupancy
-            for namespace, labels, deleting in here.counted if topology.may_count(here.tags) else ():
+            alike = here.alike if topology.may_count(here.tags) else ()
+            for (namespace, labels, deleting), number in alike:
                 for index in topology.matching(namespace, labels):
                     group = groups[index]
                     if group.id.kind == SPREAD and (deleting or not self.counts(index)[row]):
                         continue
-                    group.count(self._nodes.domain(row, group.id.key), 1, matched=True, owner=False)
+                    group.count(self._nodes.domain(row, group.id.key), number, matched=True, owner=False)
             for guard in here.guarded:
                 for index in () if guard.pod.terminal else repelling[guard.rules]:
                     group = groups[index]

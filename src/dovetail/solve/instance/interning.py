@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from dovetail.api.core import Pod, PodSpec
-from dovetail.base.memo import by_identity, by_weight
+from dovetail.base.memo import by_identity
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
@@ -39,34 +40,38 @@ class Reader:
     """Reads specs. Copies of a pod cost a look at what matters of it, which is a fraction of reading it."""
 
     def __init__(self) -> None:
-        self._raw: dict[tuple[object, ...], Ask] = {}
         self._asks: dict[bytes, Ask] = {}
 
     def read(self, pod: Pod) -> Ask:
         """What the pod asks for."""
-        key = _glance(pod)
-        known = self._raw.get(key)
-        if known is None:
-            fresh = _ask(pod, _without_names(pod.spec))
-            known = self._raw[key] = self._asks.setdefault(fresh.fingerprint, fresh)
-        return known
+        ask = sort_of(pod).ask
+        return self._asks.setdefault(ask.fingerprint, ask)
 
     def different(self) -> Iterable[Ask]:
         """Everything read so far, once each, in the order it came up."""
         return self._asks.values()
 
 
-# Each question about a cluster has most pods of the one before it.
-_REMEMBERED = 32_768
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Sort:
+    """What pods have in common that ask for the same and have the same labels."""
+
+    ask: Ask
 
 
-@by_weight(4096, lambda _, __: 1)
-def _shared(key: tuple[object, ...]) -> tuple[object, ...]:
-    """One object for all equal ones."""
-    return key
+_SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
 
 
-@by_identity(_REMEMBERED)
+@by_identity(32_768)
+def sort_of(pod: Pod) -> Sort:
+    """The sort of a pod, found once: each question about a cluster has most pods of the one before it."""
+    key = (*_glance(pod), *pod.metadata.labels.items())
+    found = _SORTS.get(key)
+    if found is None:
+        found = _SORTS[key] = Sort(_ask(pod, _without_names(pod.spec)))
+    return found
+
+
 def _glance(pod: Pod) -> tuple[object, ...]:
     """Equal only for pods that ask for the same; names of containers and images are not part of it."""
     spec = pod.spec
@@ -81,8 +86,8 @@ def _glance(pod: Pod) -> tuple[object, ...]:
         if not claims:
             only = spec.containers[0]
             requests = [(name, amount.nanos) for name, amount in only.resources.requests.items()]
-            return _shared((pod.metadata.namespace, rules, only.ports, *requests))
-    return _shared((pod.metadata.namespace, _ENCODER.encode(_without_names(spec))))
+            return (pod.metadata.namespace, rules, only.ports, *requests)
+    return (pod.metadata.namespace, _ENCODER.encode(_without_names(spec)))
 
 
 def _without_names(spec: PodSpec) -> PodSpec:
@@ -189,7 +194,8 @@ class Interner:
         self._turns: dict[int, int] = {}  # by the identity of what is asked; where all have the same, none
         self.left_out: list[str] = []  # pods that there is no time for
         self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
-        self._entries: list[tuple[Pod, Ask, _Ladder]] = []
+        self._ladders: dict[Sort, _Ladder] = {}  # of pods without claims, which depend on their sort alone
+        self._entries: list[tuple[Pod, Sort, Ask, _Ladder]] = []
 
     def read(self, pods: Iterable[Pod]) -> frozenset[str]:
         """Read the pods, which registers their groups; the resources that they ask for.
@@ -201,7 +207,7 @@ class Interner:
         names: set[str] = set()
         if not self._crowded():
             for pod, ask in asked:
-                self._entries.append((pod, ask, self._levels_of(pod, ask)))
+                self._enter(pod, ask)
             return frozenset(name for ask in self.reader.different() for name in ask.requests)
         enough = self._reading()
         for number, (ask, some) in enumerate(_in_turn(asked)):
@@ -212,8 +218,8 @@ class Interner:
                 continue
             names |= ask.requests.keys()
             self._turns[id(ask)] = (number // FEW).bit_length()
-            ladder, alone = self._levels_of(some[0], ask), ask.label_keys or ask.has_claims
-            self._entries += [(pod, ask, self._levels_of(pod, ask) if alone else ladder) for pod in some]
+            for pod in some:
+                self._enter(pod, ask)
         return frozenset(names)
 
     def _crowded(self) -> bool:
@@ -227,21 +233,28 @@ class Interner:
         """The pod classes of the pods that were read, the largest requests of CPU, then memory, first."""
         # Groups must all be known before pods can be told apart by the groups that count them.
         found: dict[tuple[bytes, int, tuple[int, ...]], PodClass] = {}
-        last: tuple[tuple[object, ...], PodClass] | None = None
-        for pod, ask, ladder in self._entries:
-            meta = pod.metadata
-            alike = (ask, ladder, meta.namespace, meta.labels)
-            if last is None or last[0] != alike:  # pods of one owner mostly follow one another
+        classes: dict[tuple[Sort, _Ladder], PodClass] = {}
+        for pod, sort, ask, ladder in self._entries:
+            pod_class = classes.get((sort, ladder))
+            if pod_class is None:
+                meta = pod.metadata
                 matching = self._topology.matching(meta.namespace or "default", meta.labels)
                 key = (ask.fingerprint, ladder.number, matching)
                 if key not in found:
                     found[key] = self._pod_class(pod, ask, axis, ladder, matching)
-                last = alike, found[key]
-            last[1].pods.append(pod.key)
+                pod_class = classes[sort, ladder] = found[key]
+            pod_class.pods.append(pod.key)
         ordered = sorted(found.values(), key=lambda pod_class: _size_order(pod_class, axis))
         for index, pod_class in enumerate(ordered):
             pod_class.index = index
         return ordered
+
+    def _enter(self, pod: Pod, ask: Ask) -> None:
+        sort = sort_of(pod)
+        ladder = self._ladders.get(sort) or self._levels_of(pod, ask)
+        if not ask.has_claims:
+            self._ladders[sort] = ladder
+        self._entries.append((pod, sort, ask, ladder))
 
     def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
         labels = pod.metadata.labels
@@ -316,7 +329,7 @@ def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
     return [(asks[one], pods[one]) for _, _, one in ordered]
 
 
-@by_identity(_REMEMBERED)
+@by_identity(32_768)
 def _age_order(pod: Pod) -> tuple[str, str, str]:
     meta = pod.metadata
     return (meta.creation_timestamp, meta.uid, pod.key)

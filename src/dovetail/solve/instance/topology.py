@@ -101,7 +101,7 @@ class Group:
         return self.id.kind != ANTI or not domain or not self.owners.get(domain)
 
     def count(self, domain: str, step: int, *, matched: bool, owner: bool) -> None:
-        """Register (step 1) or forget (step -1) a pod in a domain."""
+        """Register so many pods in a domain, or forget them (a step below 0)."""
         if not domain:
             return
         if matched:
