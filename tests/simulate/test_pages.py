@@ -20,7 +20,12 @@ from test_report import page as small_report
 
 from dovetail.cli.main import run as dovetail
 from dovetail.simulate.analysis.summary import Run, summarize
+from dovetail.simulate.experiment.comparison import Comparison, Way
+from dovetail.simulate.experiment.dataset import Row, summed_up
+from dovetail.simulate.experiment.measures import MEASURES
+from dovetail.simulate.experiment.steps import DIRECT, WITH_GROUPS, Steps
 from dovetail.testing import pages
+from dovetail.views.comparison.write import write_comparison, write_sweep
 from dovetail.views.live.present import Present
 from dovetail.views.live.routes import past_routes
 from dovetail.views.report.page import Period, render
@@ -278,6 +283,30 @@ def _accessible(page: Page) -> None:
     assert pages.violations(found, "serious", "critical") == []
 
 
+def _experiments(folder: Path) -> list[tuple[str, str]]:
+    """The pages of a comparison and of a sweep."""
+
+    def figures(number: int) -> dict[str, float]:
+        return {one.key: 1000.0 + number * number for one in MEASURES}
+
+    rows = [
+        Row("x", (("settings.nodeSurcharge", str(i)),), 1, 0, figures(i) | {"waitP99": 5 - i / 100})
+        for i in range(5)
+    ]
+    write_sweep(summed_up(rows, ("costPerDay", "waitP99")), ("costPerDay", "waitP99"), folder / "sweep.html")
+    ways = (
+        Way("dovetail", {1: figures(1)}, {}, steps=Steps(DIRECT, (0.0, 38.4, 38.5), 9, 1.6, 3.8)),
+        Way(
+            "cluster-autoscaler",
+            {1: figures(2)},
+            {},
+            steps=Steps(WITH_GROUPS, (0.0, 54.0, 98.0, 140.9, 141.0), 9),
+        ),
+    )
+    write_comparison(Comparison(ways, (1,)), folder / "comparison.html")
+    return [(name, (folder / f"{name}.html").as_uri()) for name in ("sweep", "comparison")]
+
+
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everyone_can_use_them(
@@ -291,9 +320,11 @@ def test_everyone_can_use_them(
     """No serious or critical violation that axe finds, and nothing wider than the window."""
     file = tmp_path / "report.html"
     file.write_text(small_report(), encoding="utf-8")
+    experiments = _experiments(tmp_path)
     asked = request.config.getoption("--screenshots")
     with controllers_page(pages.present(60, 4, 7), 60, 4) as url:
-        for name, address in (("live-page", url), ("report", file.as_uri()), ("plan", plan_report)):
+        reports = (("live-page", url), ("report", file.as_uri()), ("plan", plan_report))
+        for name, address in (*reports, *experiments):
             with opened(chromium, address, size=size, scheme=scheme) as page:
                 _accessible(page)
                 assert _fits(page)

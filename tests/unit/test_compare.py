@@ -176,6 +176,10 @@ def test_manifests_take_the_place_of_those_of_the_same_name(small: Path, tmp_pat
         ([], "which scenario?"),
         (["{small}"], "one way to play"),
         (["{small}/none", "--policy", "karpenter"], "there is no"),
+        (
+            ["{small}", "--policy", "dovetail", "--policy", "cluster-autoscaler"],
+            "no node group may be scaled",
+        ),
         (["{small}", "--seeds", "1.5"], "is no seed"),
         (["{small}", "--set", "settings.podMovesPerDay"], "sets nothing"),
         (["{small}", "--set", "settings.nothing=1"], "unknown field 'nothing'"),

@@ -16,7 +16,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Meta, Object, condition, is_true
 from dovetail.api.workloads import DaemonSet, Job, PodDisruptionBudget, ReplicaSet, StatefulSet
 from dovetail.base.clock import HOUR, MINUTE, SECOND, Clock
-from dovetail.base.errors import ApiError, InputError, NotFound
+from dovetail.base.errors import ApiError, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.kube.client import Client
@@ -680,7 +680,7 @@ def cluster_autoscaler(
 ) -> ClusterAutoscaler:
     """The loop over the scenario's groups that have a maximum; `members` are the nodes of all its groups.
 
-    Raises InputError when no group may be scaled, or when its type is not known or not sold.
+    Raises InputError when the type of a group is not known or not sold.
     """
     file = scenario.file
     around = Surroundings(
@@ -699,13 +699,6 @@ def cluster_autoscaler(
             kind, sold = offerings(group, place, path=f"nodeGroups[{i}]")
             spec = GroupSpec(group, kind, sold, place, least=group.min, most=group.max)
             groups.append(AutoScalingGroup(spec, members[i], around))
-    if not groups:
-        raise InputError(
-            "no node group may be scaled",
-            source=scenario.source,
-            path="nodeGroups",
-            remedy="give the groups that Cluster Autoscaler is to scale a max, such as `max: 10`",
-        )
     return ClusterAutoscaler(client, clock, log, groups, options(file.cluster_autoscaler), scenario.seed)
 
 

@@ -91,13 +91,26 @@ class Scenario:
         return replace(self, duration=duration)
 
     def under(self, policy: Policy) -> Scenario:
-        """This scenario with another one in charge of nodes."""
+        """This scenario with another one in charge of nodes. Raises InputError where it has none to scale."""
         settings = msgspec.structs.replace(self.file.settings, policy=policy)
-        return replace(self, file=msgspec.structs.replace(self.file, settings=settings))
+        file = msgspec.structs.replace(self.file, settings=settings)
+        _check_groups(file, self.source)
+        return replace(self, file=file)
 
     def seeded(self, seed: int) -> Scenario:
         """This scenario with other luck."""
         return replace(self, seed=seed)
+
+
+def _check_groups(file: ScenarioFile, source: str) -> None:
+    """Cluster Autoscaler needs a node group that it may scale."""
+    if file.settings.policy == "cluster-autoscaler" and all(group.max is None for group in file.node_groups):
+        raise InputError(
+            "no node group may be scaled",
+            source=source,
+            path="nodeGroups",
+            remedy="give the groups that Cluster Autoscaler is to scale a max, such as `max: 10`",
+        )
 
 
 def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange] = ()) -> Scenario:
@@ -111,6 +124,7 @@ def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange
     file = document.decode(ScenarioFile)
     start = _start(document, file)
     check(document, file)
+    _check_groups(file, document.source)
     beside = _manifests(folder)
     later = tuple(_changes(document, file, folder, start))
     for given in (beside.manifests, *(change.manifests for change, _ in later)):

@@ -132,7 +132,7 @@ def write_sweep(found: Sequence[Point], counted: Sequence[str], path: Path) -> N
     data = {
         "version": __version__,
         "counted": list(counted),
-        "measures": [{"key": one.key, "label": one.label} for one in MEASURES],
+        "measures": [{"key": one.key, "label": one.label, "unit": one.unit} for one in MEASURES],
         "points": [
             {
                 "settings": dict(point.settings),

@@ -37,7 +37,7 @@ function steps() {
       const extra = asked != null && index === 1 ? ` (asked for at ${asked.toFixed(1)} s, started at ${started.toFixed(1)} s)` : "";
       svg.append(draw("text", { x: late ? x - 6 : x + 6, y, "text-anchor": late ? "end" : "start", class: "name" }, `${index + 1}. ${name}: ${at[index].toFixed(1)} s${extra}`));
     });
-    byId("timelines").append(make("div", { class: "steps" }, make("h3", {}, `${way.name} `, make("small", {}, `${names.length} steps, ${pods} pods`)), svg));
+    byId("timelines").append(make("div", { class: "steps" }, make("h3", {}, `${way.name} `, make("small", {}, `${names.length} steps, ${pods} pods`)), make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Steps with ${way.name}` }, svg)));
   }
 }
 

@@ -2,6 +2,7 @@
 const { byId, make, draw, numbers, theme } = Parts;
 const data = JSON.parse(byId("data").textContent);
 const label = Object.fromEntries(data.measures.map((one) => [one.key, one.label]));
+const unit = Object.fromEntries(data.measures.map((one) => [one.key, one.unit]));
 const settingsText = (settings) => Object.entries(settings).map(([path, value]) => `${path}=${value}`).join("; ");
 
 function chosen(point) {
@@ -9,9 +10,17 @@ function chosen(point) {
   byId("chosen").textContent = `${settingsText(point.settings)}: ${figures} (${point.seeds} seeds)`;
 }
 
+// With as many digits as tell two ticks apart.
+function tick(key, value, between) {
+  const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(between)))), text = value.toFixed(digits);
+  return unit[key] === "$" ? `$${text}` : unit[key] ? `${text} ${unit[key]}` : text;
+}
+
+// Drawn as wide as there is room, so that its words are never too small to read.
 function picture() {
   const across = byId("across").value, up = byId("up").value;
-  const width = 1080, height = 420, left = 80, bottom = 46, top = 12, right = 20;
+  const width = Math.max(300, Math.min(1080, byId("picture").clientWidth)), height = width < 600 ? 320 : 420, ticks = width < 600 ? 2 : 4;
+  const left = 80, bottom = 46, top = 12, right = 30;
   const range = (key) => {
     const values = data.points.map((point) => point.values[key]);
     const low = Math.min(...values), high = Math.max(...values), room = (high - low || Math.abs(high) || 1) * 0.06;
@@ -21,12 +30,12 @@ function picture() {
   const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - right);
   const y = (value) => height - bottom - ((value - y0) / (y1 - y0)) * (height - bottom - top);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label[up]} against ${label[across]} of ${data.points.length} combinations` });
-  for (let step = 0; step <= 4; step++) {
-    const atX = x0 + ((x1 - x0) * step) / 4, atY = y0 + ((y1 - y0) * step) / 4;
+  for (let step = 0; step <= ticks; step++) {
+    const atX = x0 + ((x1 - x0) * step) / ticks, atY = y0 + ((y1 - y0) * step) / ticks;
     svg.append(draw("line", { x1: x(atX), x2: x(atX), y1: top, y2: height - bottom, style: "stroke: var(--grid)" }));
     svg.append(draw("line", { x1: left, x2: width - right, y1: y(atY), y2: y(atY), style: "stroke: var(--grid)" }));
-    svg.append(draw("text", { x: x(atX), y: height - bottom + 16, "text-anchor": "middle" }, atX.toPrecision(4)));
-    svg.append(draw("text", { x: left - 6, y: y(atY) + 4, "text-anchor": "end" }, atY.toPrecision(4)));
+    svg.append(draw("text", { x: x(atX), y: height - bottom + 16, "text-anchor": "middle" }, tick(across, atX, (x1 - x0) / ticks)));
+    svg.append(draw("text", { x: left - 6, y: y(atY) + 4, "text-anchor": "end" }, tick(up, atY, (y1 - y0) / ticks)));
   }
   svg.append(draw("text", { x: (left + width) / 2, y: height - 8, "text-anchor": "middle", class: "name" }, label[across]));
   svg.append(draw("text", { x: 14, y: height / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${height / 2})`, class: "name" }, label[up]));
@@ -58,4 +67,5 @@ for (const [id, at] of [["across", 0], ["up", 1]]) {
 theme(byId("theme"));
 table();
 picture();
+addEventListener("resize", picture);
 document.body.dataset.rendered = "true";
