@@ -65,6 +65,7 @@ class Parts:
     work: int = 0  # of each plan
     homeless: Sequence[str] = ()  # nodes whose pods have no place in any plan
     tried: list[str] = field(default_factory=list)
+    proofs: list[bool] = field(default_factory=list)  # whether each plan is to be proven
     order: list[str] = field(default_factory=list)  # in which it is asked what fits elsewhere
 
     def judged(
@@ -125,9 +126,10 @@ class Parts:
         plan = cast("Plan", SimpleNamespace(work=self.work, claims=(), unschedulable=left))
         asking = search(self.question, memory, SolveBudget(Budget(work)), now)
         try:
-            next(asking)
+            problem = next(asking)
             while True:
-                asking.send(plan)
+                self.proofs.append(problem.proof)
+                problem = asking.send(plan)
         except StopIteration as ended:
             return cast("Finding", ended.value)
 
@@ -329,6 +331,7 @@ def test_of_spot_nodes_that_nothing_follows_those_go_whose_pods_find_room(
     case = parts(*candidates, fits=fits, homeless=("a1", "a3"), saved={"a0 a2 a4": 9})
     assert names(case.play(monkeypatch).move) == "a0 a2 a4"
     assert case.tried == [" ".join(fits), "a0 a2 a4"]
+    assert case.proofs == [False, False]
 
 
 def test_a_spot_node_whose_pods_found_no_room_is_in_no_set_for_a_while(
@@ -351,6 +354,7 @@ def test_nodes_that_others_may_follow_are_not_left_out_for_want_of_room(
     case = parts(*candidates, fits=("a1", "a2"), homeless=("a1", "a2"))
     case.play(monkeypatch, memory=memory)
     assert case.tried == ["a1 a2", "a1", "a2"]
+    assert case.proofs == [True, True, False]
     # One on demand may be too cheap for that.
     monkeypatch.setattr(memory.market, "least", lambda _: 1000 - LEAST)
     case.question = question(*candidates, others=1)

@@ -89,6 +89,7 @@ class Problem:
     options: Options = field(default_factory=Options)
     # What is left of what offerings draw on, by name; without an entry it is not known to end.
     commons: Mapping[str, int] = field(default_factory=dict)
+    proof: bool = True  # False iff what the pods cost at least is not asked: the bound may be 0
 
     def extra(self, pool: Pool) -> int:
         """Nano-dollars per hour that a node of the pool costs besides its instance."""

@@ -123,8 +123,9 @@ class Consolidation:
         leaving = [by_name[name] for name in names]
         problem = question.without(leaving)
         # Where nothing is bought there is nothing to be had cheaper: the first plan says enough.
-        deadline = self._options.deadline if command.replacements else QUICK
-        plan = await self._plan(question, problem, deadline)
+        buys = bool(command.replacements)
+        deadline = self._options.deadline if buys else QUICK
+        plan = await self._plan(question, replace(problem, proof=buys), deadline)
         try:
             move = self._options.strategy.judge(question, leaving, problem, plan)
         except Refused:

@@ -260,8 +260,9 @@ class _Search:
         chosen, most = tuple(candidates), max(most, len(candidates))
         text = self._memory.refused(chosen, self._now)
         if not text:
+            only_room = self._only_room(chosen)
             problem = self._question.without(chosen)
-            plan = yield problem
+            plan = yield replace(problem, proof=not only_room)
             self._planned += 1
             self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
             try:
@@ -270,7 +271,7 @@ class _Search:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
             self._memory.refuse(chosen, text, self._now, fleeting=mixed(chosen, plan))
-            if self._only_room(chosen):
+            if only_room:
                 stay = _without_room(chosen, plan)
             fewer = [candidate for candidate in chosen if candidate.name not in stay]
             shrunk = most > _MANY and len(fewer) <= most // _SHRINK
