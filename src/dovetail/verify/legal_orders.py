@@ -110,6 +110,9 @@ class _Around:
         """The labels of domains that such a pod makes friends, foes or closed ones; None if it is of no
         concern, whatever its node.
         """
+        rules = self.facts.affinity
+        if not (self.spread or rules.affinity or rules.anti_affinity or other.affinity.anti_affinity):
+            return None  # neither has a rule: most pairs of kinds
         keys = keys_beside(self.facts, other, namespaces)
         counted = any(item.rule.counts(other.namespace, other.labels) for item in self.spread)
         return keys if counted or any(keys) else None

@@ -200,18 +200,19 @@ class PlanBuilder:
     def _open_sites(self, attempt: Attempt) -> Iterator[tuple[int, Site]]:
         """Bought nodes without those that a glance at rules between pods tells to be closed to the pod."""
         checker, pod_class, groups = self.plan_state.checker, attempt.pod_class, self.instance.topology.groups
-        owned, keys = (
-            pod_class.levels[attempt.number].owned,
-            checker.class_rules(pod_class, attempt.number).keys,
-        )
+        owned, matching = pod_class.levels[attempt.number].owned, pod_class.matching
+        keys = checker.class_rules(pod_class, attempt.number).keys
         pools, wide = tuple(range(len(self.instance.tables))), tuple(key for key in keys if key != HOSTNAME)
         places = [place.pins for place in self.instance.places(pools, attempt.wanted, pod_class.vector, wide)]
         known = all(value for pins in places for _, value in pins)  # else pods there may have settled it
         if known and all(checker.refused(pod_class, owned, lookup(pins), skip_hosts=True) for pins in places):
             return
-        hosts = tuple(index for index in owned if groups[index].id.key == HOSTNAME)
+        mine = [index for index in owned if groups[index].id.key == HOSTNAME]
+        foes = [groups[index] for index in matching if groups[index].id.key == HOSTNAME]
+        foes = [group for group in foes if any(group.owners.values())]
         for position, site in enumerate(self.plan_state.sites):
-            if not checker.refused(pod_class, hosts, lookup(((HOSTNAME, site.name),)), skip_hosts=False):
+            agreed = all(groups[at].allows_owner(site.name, itself=at in matching) for at in mine)
+            if agreed and all(group.allows_matched(site.name) for group in foes):
                 yield position, site
 
     def grow(self, attempt: Attempt, site: Site, offer: Offer) -> None:

@@ -217,8 +217,7 @@ class PlanState:
     def _note(self, site: Site) -> None:
         """Its domains are there for the spreads that count it, as far as it is certain which these are."""
         made, instance = site.planned.made, self.instance
-        table, domain_of = instance.tables[made.pool], site.domain_of
-        ground = table.base.add(*made.requirements), table.pool.taints
+        domain_of, ground = site.domain_of, self.checker.ground((made.pool,), made.requirements, ())
         for key, filters in self._alike.items():
             domain = domain_of(key)
             if not domain:

@@ -428,13 +428,11 @@ class Packer(Stock):
         left = (self.demand if demand is None else demand).copy()
         candidates: list[NodeCandidate] = []
         work, late = self.instance.work, self.instance.work.closing(otherwise=True)
-        if work.time_over and (limits.any or late(0.0)):
+        if (self.crowded and not limits.any) or (work.time_over and (limits.any or late(0.0))):
             return Packing(first_fit(self, charge, left, limits), left)
         active, rate, hurried = self.kept, 0.0, False
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
-        if anew is not None and self.crowded:
-            return anew
         while left.any():
             if work.time_over and (anew is None or late(1.5)):  # a third for the proof
                 hurried = True
