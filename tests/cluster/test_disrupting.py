@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -116,14 +117,21 @@ def test_a_mark_does_not_stop_who_deletes_the_node(world: World) -> None:
         assert controller.stop() == 0
 
 
-def test_a_changed_template_is_rolled_out(world: World) -> None:
-    """One node at a time, its replacement first."""
+def test_a_changed_template_is_rolled_out(world: World, tmp_path: Path) -> None:
+    """One node at a time, its replacement first, as `dovetail diff` says of the server before."""
     pool = node_pool(world, disruption={"budgets": [{"nodes": "1"}]})
     web = deployment(world, "web", 3, affinity=apart("web"))
     world.apply(pool, web, budget("web", maxUnavailable=1))
     with world.controller() as controller:
         nodes = world.settled(pods=3, nodes=3)
         labels = {"world": world.name, "generation": "new"}
+        told, back = foretold(world, pool, labels, tmp_path)
+        assert {one["node"]: (one["drifts"], one["pods"]) for one in told["nodes"]} == dict.fromkeys(
+            names(nodes), ("NodePoolDrifted", 1)
+        )
+        assert told["atOnce"] == {world.name: 1}
+        assert [one["name"] for one in told["changed"]] == [world.name]
+        world.kubectl("diff", "-f", str(back))  # the way back is the pool as it is
         patched(world, template={"metadata": {"labels": labels}})
         drifted = eventually(world.claims, lambda found: any(status(one, "Drifted") for one in found))
         assert {one["reason"] for claim in drifted for one in conditions(claim, "Drifted")} == {
@@ -146,6 +154,35 @@ def test_a_changed_template_is_rolled_out(world: World) -> None:
         for name in names(nodes):
             assert "Disrupting Node: Drifted" in world.events(name)
         assert controller.stop() == 0
+
+
+def foretold(
+    world: World, pool: dict[str, Any], labels: dict[str, str], folder: Path
+) -> tuple[dict[str, Any], Path]:
+    """What `dovetail diff` says of the server with the pool's template labelled so, and the way back."""
+    new, back, sold = folder / "new.json", folder / "back.yaml", folder / "types.json"
+    changed = copy.deepcopy(pool)
+    changed["spec"]["template"]["metadata"] = {"labels": labels}
+    new.write_text(json.dumps(changed))
+    sold.write_text(json.dumps([*{one["name"]: one for one in map(type_of, world.nodes())}.values()]))
+    asked = ["--kubeconfig", str(world.plane.kubeconfig), "-f", str(new), "--instance-types", str(sold)]
+    command = [sys.executable, "-m", "dovetail", "diff", *asked, "--undo", str(back), "-o", "json"]
+    found = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout), back
+
+
+def type_of(node: dict[str, Any]) -> dict[str, Any]:
+    """A node's type as a user writes it for `--instance-types`."""
+    known = node["metadata"]["labels"]
+    zone, bought = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
+    described = (TYPE, zone, bought, "kubernetes.io/arch", "kubernetes.io/os")
+    return {
+        "name": known[TYPE],
+        "requirements": [{"key": key, "operator": "In", "values": [known[key]]} for key in described],
+        "offerings": [{"price": 0.1, "requirements": {key: known[key] for key in (zone, bought)}}],
+        "capacity": node["status"]["capacity"],
+    }
 
 
 def conditions(found: dict[str, Any], kind: str) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ def diff(
     kubeconfig: Path | None = None,
     context: str = "",
     region: str | None = None,
+    instance_types: Path | None = None,
     prices: Path | None = None,
     deadline: str | None = None,
     work: int | None = None,
@@ -67,6 +68,8 @@ def diff(
         The context of the kubeconfig; its current one by default.
     region
         The AWS region, where the nodes do not say it.
+    instance_types
+        A JSON file of instance types to buy from instead of a region's.
     prices
         Prices to count instead, as `dovetail plan` takes them.
     deadline
@@ -105,6 +108,8 @@ def diff(
     if played is not None:
         if kubeconfig is not None or context:
             raise InputError("only one of a scenario and --kubeconfig can be given", source=str(played))
+        if instance_types is not None:
+            raise InputError("a scenario has its own", source="--instance-types", remedy="leave it out")
         found, now, sold, region, fresh, assumed, originals = _played(played, begins, fresh, region)
         given = [str(found)]
     else:
@@ -114,6 +119,7 @@ def diff(
         kubeconfig=kubeconfig,
         context=context,
         region=region,
+        instance_types=instance_types,
         prices=prices,
         deadline=deadline,
         work=work,
