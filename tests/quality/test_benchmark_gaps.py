@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.solve import mix, rules, synthetic
+from benchmarks.solve import mix, original, rules, synthetic
 from benchmarks.solve.floor import relaxation
 from benchmarks.solve.traces import Market, jittered, question, read
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
@@ -39,6 +39,8 @@ CASES: dict[str, tuple[Callable[[], Problem], float, float]] = {
     "every type, jittered": (partial(question, JITTERED, EVERY_TYPE), 1, 1.002),
     "ordinary types": (partial(question, MADE_UP, ORDINARY), 1, 1.002),
     "ordinary types with spot": (partial(question, MADE_UP, ORDINARY_SPOT), 1, 1.001),
+    "the original's own": (partial(original.problem, "diverse_2000"), 1, 1.03),
+    "the original's own, longer": (partial(original.problem, "diverse_2000"), 10, 1.02),
 }
 # The first plan alone against the resource relaxation. These may only fall.
 FIRST = [(EVERY_TYPE, 1.005), (ORDINARY, 1.14)]

@@ -221,3 +221,49 @@ def test_no_pods_fill_more_of_a_capacity_than_is_usable(
             largest = max(int(each) for each in sums[:, resource] if each <= node[resource])
             assert found[row, resource] >= largest
             assert most_sums < 20_000 or found[row, resource] == largest
+
+
+def crowded(pods: int) -> PricingInstance:
+    """As many items of three sizes: twenty keep off each other, most others off one. Two columns."""
+    sizes = np.array([[1, 6], [1, 3], [2, 1]], dtype=np.int64)
+    vectors = sizes[np.arange(pods) % 3]
+    conflict = np.zeros((pods, pods), dtype=np.bool_)
+    for group in [range(20), *(range(item, item + 2) for item in range(20, pods - 10, 2))]:
+        conflict[np.ix_(group, group)] = True
+    feasible = np.ones((pods, 2), dtype=np.bool_)
+    capacity = np.array([[8, 10], [8, 16]], dtype=np.int64)
+    price = np.array([10, 15], dtype=np.int64) * 10**8
+    return pricing_instance(feasible, capacity, price, vectors, conflict, np.full(pods, 2))
+
+
+def test_whole_units_of_a_resource_let_in_what_fits_and_prove_more() -> None:
+    some = crowded(66)
+    units, draw = some.in_units(), np.random.default_rng(1)
+    loads = (draw.random((500, 66)) < 0.03).astype(np.int64) * draw.integers(1, 3, (500, 66))
+    assert (some.cheapest(loads) >= 0).any() and (some.cheapest(loads) < 0).any()
+    assert units.cheapest(loads).tolist() == some.cheapest(loads).tolist()
+    # Of what asks for 6 of 10 a node holds one, and a linear program without units 10 / 6 of it.
+    worth = (some.vectors[:, 1] == 6).astype(np.float64)
+    bounds = [Knapsacks(each, SolveBudget(Budget(10**6))).fraction(0, worth)[0] for each in (some, units)]
+    assert bounds == pytest.approx([10 / 6, 1])
+
+
+def test_a_coarse_market_holds_whatever_the_market_does() -> None:
+    some = crowded(66)
+    found = some.coarse(2)
+    assert found is not None
+    coarse, item = found
+    assert 2 * len(coarse.demand) <= len(some.demand)
+    assert coarse.demand.sum() == some.demand.sum()
+    draw = np.random.default_rng(2)
+    loads = (draw.random((500, 66)) < 0.03).astype(np.int64)
+    together = np.zeros((500, len(coarse.demand)), dtype=np.int64)
+    np.add.at(together.T, item, loads.T)
+    before, since = some.cheapest(loads), coarse.cheapest(together)
+    held = np.flatnonzero(before >= 0)
+    assert 0 < len(held) < len(loads)
+    assert ((since[held] >= 0) & (since[held] <= before[held])).all()
+
+
+def test_a_market_of_which_little_is_alike_but_for_rules_stays_as_it_is() -> None:
+    assert small().coarse(2) is None

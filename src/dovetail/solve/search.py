@@ -16,7 +16,7 @@ from dovetail.solve.assign.strategies import Strategy, turns
 from dovetail.solve.assign.topology_rules import Opened, restart
 from dovetail.solve.bound.scope import Placement
 from dovetail.solve.bound.topology_mip import small
-from dovetail.solve.budget import HALF, MOST
+from dovetail.solve.budget import HALF, MOST, SOME
 from dovetail.solve.build.builder import Construction, Move, PlanBuilder, target_nodes_of
 from dovetail.solve.build.opened_domains import OpenedDomains, merged
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState
@@ -28,7 +28,7 @@ from dovetail.solve.pack.greedy import Packing
 from dovetail.solve.pack.multistart import choose
 from dovetail.solve.pack.refine import MANY_NODES
 from dovetail.solve.search_state import Answer, Case, SolveContext
-from dovetail.solve.tolerances import FEW, TRIES
+from dovetail.solve.tolerances import FEW, MANY, TRIES
 
 _PROOF = 0.4  # of the work left, kept for it where no rules tie pods together
 PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
@@ -169,7 +169,7 @@ class Search:
     def _spared(self, items: list[Item]) -> float:
         """The share of the work that packing leaves to the proof."""
         if len(items) > FEW:
-            return 0.0
+            return SOME if self._tied and len(items) > MANY else 0.0
         if not self._tied:
             return _PROOF
         pod_classes = sorted({pod_class for item in items for pod_class, _ in item.kinds})

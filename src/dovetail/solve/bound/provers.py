@@ -32,11 +32,11 @@ from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import Pattern, PatternSearch, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
 from dovetail.solve.instance.arrays import BLOCK, ENDLESS, Amounts, Floats, Mask, alike
-from dovetail.solve.tolerances import CLOSE, FEW, LARGE, NARROW, OPTIMAL, ROUNDING, SEVERAL, WIDE
+from dovetail.solve.tolerances import CLOSE, FEW, LARGE, LINEAR, NARROW, OPTIMAL, ROUNDING, SEVERAL, WIDE
 
 # (partial patterns that are followed, times the price), until it is known what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
-_SEARCHES = ((NARROW, 1.0), (WIDE, 1.0), (WIDE, 1.0003), (WIDE, 1.001), (WIDE, 1.003))
+_SEARCHES = ((NARROW, 1 + LINEAR), (WIDE, 1 + LINEAR), (WIDE, 1.0003), (WIDE, 1.001), (WIDE, 1.003))
 
 
 class Proofs:
@@ -59,7 +59,9 @@ class Proofs:
             (scope.feasible.size > LARGE and (work.time_over or work.frugal))
             or (early.known is not None and work.time_over)
         )
-        known = early.duals(scope) if early and (self.slice_over or early.same(scope)) else None
+        # Of many kinds that differ in rules, columns prove more than resources do, in less time.
+        apart = scope.feasible.size > LARGE and not self.slice_over and self._coarse is not None
+        known = early.duals(scope) if early and (self.slice_over or apart or early.same(scope)) else None
         self._stock = scope.unthinned() if known else self.pricing
         extra = self._stock.vectors.shape[1] - scope.vectors.shape[1]
         # A rule on how many pods share a node holds on free nodes too.
@@ -78,6 +80,13 @@ class Proofs:
     def pricing(self) -> PricingInstance:
         """What is for sale, with as few offerings as will do."""
         return self._scope.pricing_instance()
+
+    @cached_property
+    def _coarse(self) -> tuple[PricingInstance, Amounts] | None:
+        """What is for sale to kinds that differ in more than rules, and which one each kind is; None if
+        that leaves many.
+        """
+        return self.pricing.coarse(self._scope.vectors.shape[1] - len(self._scope.rules))
 
     @cached_property
     def _capacities(self) -> Free:
@@ -123,7 +132,12 @@ class Proofs:
             enough = float(np.max(self._market.most / np.maximum(pricing.price, 1), initial=1.0))
             if enough * OPTIMAL <= 1 or not self._work.left:
                 return self._proof(COLUMNS, dual_values, enough) if np.isfinite(enough) else Proof()
-        ratio = highest_ratio(pricing, dual_values, lambda highest: total <= known * highest, self._work)
+        each = dual_values
+        if self._coarse is not None:
+            pricing, item = self._coarse
+            each = np.bincount(item, dual_values * self._scope.demand) / np.maximum(pricing.demand, 1)
+            dual_values = each[item]
+        ratio = highest_ratio(pricing, each, lambda highest: total <= known * highest, self._work)
         return Proof() if ratio is None else self._proof(COLUMNS, dual_values, ratio)
 
     def whole(self, linear: Proof, hourly: int) -> Proof:
@@ -319,7 +333,7 @@ def highest_ratio(
 
     None if that is not known within the work, or once the multiple is `hopeless`.
     """
-    knapsacks = Knapsacks(pricing, work)
+    knapsacks = Knapsacks(pricing.in_units(), work)
     patterns = PatternSearch(pricing, dual_values, work) if len(dual_values) <= FEW else None
     highest = 1.0
     for column, price in enumerate(pricing.price.tolist()):

@@ -19,7 +19,7 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
 from dovetail.solve.budget import CELLS, HALF, STEP, SolveBudget
 from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
-from dovetail.solve.colgen.highs import quiet_solver
+from dovetail.solve.colgen.highs import integer_program, quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
@@ -98,24 +98,14 @@ class Master:
         lasting, extra = self._lasting, len(self._starts)
         # Nobody asks for rows about single nodes: without them, a program is solved much sooner.
         row = np.searchsorted(np.append(lasting, self._rows.rows + np.arange(extra)), row)
-        order = np.lexsort((column, row))
-        many = len(some)
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(self._kept) + many, len(lasting) + extra
-        model.col_cost_ = np.concatenate([np.array(whole.col_cost_)[self._kept], self.price[some]])
+        cost = np.concatenate([np.array(whole.col_cost_)[self._kept], self.price[some]])
         topology_sites = self._rows.topology_sites
         most = np.minimum(topology_sites.most[self.patterns.site[some]], topology_sites.demand.sum())
-        model.col_lower_ = np.concatenate([np.array(whole.col_lower_)[self._kept], np.zeros(many)])
-        model.col_upper_ = np.concatenate([np.array(whole.col_upper_)[self._kept], most])
-        model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
+        least = np.concatenate([np.array(whole.col_lower_)[self._kept], np.zeros(len(some))])
+        limits = least, np.concatenate([np.array(whole.col_upper_)[self._kept], most])
         lower, upper = np.array(whole.row_lower_)[lasting], np.array(whole.row_upper_)[lasting]
-        model.row_lower_ = np.concatenate([lower, np.full(extra, -highspy.kHighsInf)])
-        model.row_upper_ = np.concatenate([upper, np.ones(extra)])
-        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        model.a_matrix_.start_ = np.searchsorted(row[order], np.arange(model.num_row_ + 1)).astype(np.int32)
-        model.a_matrix_.index_ = column[order].astype(np.int32)
-        model.a_matrix_.value_ = value[order]
-        return model
+        rows = np.append(lower, np.full(extra, -np.inf)), np.append(upper, np.ones(extra))
+        return integer_program(cost, limits, rows, (row, column, value))
 
     def nodes(self, chosen: Mask, answer: Floats) -> Iterator[tuple[int, list[int]]]:
         """The nodes that an answer buys: the site, and the pods of each kind."""

@@ -19,6 +19,7 @@ from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
+from dovetail.solve.colgen.highs import integer_program
 from dovetail.solve.colgen.pricing_instance import cliques, usable
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
@@ -489,24 +490,12 @@ class Rows:
 
     def model(self) -> highspy.HighsLp:
         """The program, in dollars."""
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(self._price), len(self._rows)
-        model.col_cost_ = np.array(self._price) / NANO_DOLLARS
-        model.col_lower_ = np.array(self._lower)
-        model.col_upper_ = np.array(self._upper)
-        model.integrality_ = [highspy.HighsVarType.kInteger] * len(self._price)
-        model.row_lower_ = np.array([low for _, low, _ in self._rows])
-        model.row_upper_ = np.array([high for _, _, high in self._rows])
-        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        ends = np.cumsum([0, *(len(terms) for terms, _, _ in self._rows)])
-        model.a_matrix_.start_ = ends.astype(np.int32)
-        model.a_matrix_.index_ = np.array(
-            [item for terms, _, _ in self._rows for item in terms], dtype=np.int32
-        )
-        model.a_matrix_.value_ = np.array(
-            [value for terms, _, _ in self._rows for value in terms.values()], dtype=np.float64
-        )
-        return model
+        terms = [(row, *term) for row, (some, _, _) in enumerate(self._rows) for term in some.items()]
+        row, column, value = np.array(terms, dtype=np.float64).reshape(-1, 3).T
+        least, most = np.array([each[1:] for each in self._rows], dtype=np.float64).reshape(-1, 2).T
+        entries = row.astype(np.int64), column.astype(np.int64), value
+        limits = np.array(self._lower), np.array(self._upper)
+        return integer_program(np.array(self._price) / NANO_DOLLARS, limits, (least, most), entries)
 
     def _add(self, lower: float, upper: float, price: float) -> int:
         self._lower.append(lower)

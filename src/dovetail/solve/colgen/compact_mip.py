@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LITTLE, SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
-from dovetail.solve.colgen.highs import MOST_CELLS, minimum
+from dovetail.solve.colgen.highs import MOST_CELLS, integer_program, minimum
 from dovetail.solve.colgen.pattern_mip import Pattern, Whole, most_nodes
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
@@ -102,15 +102,10 @@ def _sharper(model: highspy.HighsLp, pricing: PricingInstance, feasible: Mask) -
     column = np.concatenate([before, *columns])
     row = np.concatenate([np.array(model.a_matrix_.index_), row])
     value = np.concatenate([np.array(model.a_matrix_.value_), *values])
-    order = np.lexsort((row, column))
-    extra = len(columns)
-    model.num_row_ += extra
-    model.row_lower_ = np.concatenate([model.row_lower_, np.full(extra, -highspy.kHighsInf)])
-    model.row_upper_ = np.concatenate([model.row_upper_, np.zeros(extra)])
-    model.a_matrix_.start_ = np.searchsorted(column[order], np.arange(model.num_col_ + 1)).astype(np.int32)
-    model.a_matrix_.index_ = row[order].astype(np.int32)
-    model.a_matrix_.value_ = value[order]
-    return model
+    least = np.append(model.row_lower_, np.full(len(columns), -np.inf))
+    most = np.append(model.row_upper_, np.zeros(len(columns)))
+    limits = np.array(model.col_lower_), np.array(model.col_upper_)
+    return integer_program(np.array(model.col_cost_), limits, (least, most), (row, column, value))
 
 
 def _filled(

@@ -19,8 +19,8 @@ from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats
-from dovetail.solve.tolerances import LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
+from dovetail.solve.instance.arrays import Amounts, Floats
+from dovetail.solve.tolerances import FEW, LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
 
 NEW = 200  # patterns that one round adds
 FEW_NEW = 20  # when a round adds fewer, patterns are looked for in another way
@@ -57,7 +57,7 @@ class Generator:
         self._work = work
         self._master = Master(pricing)
         self._exchange = Exchange(pricing, work)
-        self._knapsacks = Knapsacks(pricing, work)
+        self._knapsacks = Knapsacks(pricing.in_units(), work)
         self._paid = 0  # iterations of the simplex method that were charged
         self.dual_values: Floats = np.zeros(len(pricing.demand))
         self._last = self.dual_values  # of the plan in fractions
@@ -84,7 +84,7 @@ class Generator:
         while part.left and idle < ROUNDS:
             idle = idle + 1 if now.cost > before * OPTIMAL else 0
             added = self._exchanged(now, self._pricing.demand, NARROW, NEW)
-            if idle or added < FEW_NEW:
+            if (idle or added < FEW_NEW) and len(self._pricing.demand) <= FEW:
                 added += self._filled(now)
             if added < FEW_NEW:
                 for width in (NARROW, WIDE):
@@ -137,26 +137,13 @@ class Generator:
     def _filled(self, now: Fractions) -> int:
         """Patterns that pay among greedy fillings of every column."""
         pricing = self._pricing
-        found, gains = [self._master.counts[:0]], [np.zeros(0)]
-        for start in range(0, len(pricing.price), BLOCK):
-            if not self._work.left:
-                break
-            capacity, feasible = (
-                pricing.capacity[start : start + BLOCK],
-                pricing.feasible[start : start + BLOCK],
-            )
-            self._work.spend(feasible.size)
-            counts = fill(
-                capacity, feasible, pricing.vectors, now.dual_values, pricing.demand, pricing.conflict
-            )
-            price = np.tile(pricing.price[start : start + BLOCK], len(counts) // len(capacity)).astype(
-                np.float64
-            )
-            gain = (counts @ now.dual_values - price) / np.maximum(price, 1.0)
-            found.append(counts[gain > PAYS])
-            gains.append(gain[gain > PAYS])
-        order = np.argsort(-np.concatenate(gains), kind="stable")
-        return self._added(np.concatenate(found)[order], NEW)
+        self._work.spend(pricing.feasible.size)
+        what = pricing.vectors, now.dual_values, pricing.demand, pricing.conflict
+        counts = fill(pricing.capacity, pricing.feasible, *what)
+        price = np.tile(np.maximum(pricing.price, 1.0), len(counts) // len(pricing.price))
+        gain = counts @ now.dual_values / price - 1
+        order = np.argsort(-gain, kind="stable")
+        return self._added(counts[order[gain[order] > PAYS]], NEW)
 
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
@@ -178,6 +165,7 @@ class Generator:
         bought: list[PlannedNode] = []
         part = self._work.part(MOST)
         rounds = PASSES if len(rest) <= MANY else 1
+        rows = NARROW if len(rest) <= FEW else MANY
         while rest.any():
             before = int(rest.sum())
             for pattern, number in self._whole(now):
@@ -189,7 +177,7 @@ class Generator:
             for _ in range(rounds):
                 used = np.flatnonzero(now.nodes > LINEAR)
                 added = self._master.add(np.minimum(self._master.counts[used], rest))
-                added += self._exchanged(now, rest, NARROW, NEW)
+                added += self._exchanged(now, rest, rows, NEW)
                 if not added or not part.left:
                     break
                 now = self._solve()
@@ -293,16 +281,9 @@ class Master:
         row, item = np.nonzero(counts)
         starts = np.searchsorted(row, np.arange(len(counts))).astype(np.int32)
         price = self.pricing.price[column].astype(np.float64) / NANO_DOLLARS
-        self._solver.addCols(
-            len(counts),
-            price,
-            np.zeros(len(counts)),
-            np.full(len(counts), highspy.kHighsInf),
-            len(row),
-            starts,
-            item.astype(np.int32),
-            counts[row, item].astype(np.float64),
-        )
+        limits = np.zeros(len(counts)), np.full(len(counts), highspy.kHighsInf)
+        index, value = item.astype(np.int32), counts[row, item].astype(np.float64)
+        self._solver.addCols(len(counts), price, *limits, len(row), starts, index, value)
 
 
 def _grown(table: Amounts, rows: int) -> Amounts:

@@ -11,7 +11,7 @@ import numpy as np
 from highspy import _core
 
 from dovetail.solve.budget import LITTLE, Late, SolveBudget
-from dovetail.solve.instance.arrays import Floats
+from dovetail.solve.instance.arrays import Amounts, Floats
 
 S = TypeVar("S", bound=_core._Highs)
 
@@ -43,6 +43,29 @@ MOST_CELLS = 3_000  # items times offerings, or sites, of a program in whole num
 # notes what each would cost. Of programs that were to end in between it took up to about 0.1 s more,
 # which a deadline has as grace; to keep all of that would leave out many a program that ends early.
 _DEAF, _DEAF_VALUE, _VALUES = 2.5e-5, 5e-7, 1024
+
+
+Limits = tuple[Floats, Floats]  # the least and the most
+
+
+def integer_program(
+    cost: Floats, limits: Limits, rows: Limits, entries: tuple[Amounts, Amounts, Floats]
+) -> highspy.HighsLp:
+    """A program in whole numbers: what variables cost, their least and most, the same of rows, and entries
+    (row, column, value) in any order.
+    """
+    row, column, value = entries
+    order = np.lexsort((row, column))
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = len(cost), len(rows[0])
+    model.col_cost_, (model.col_lower_, model.col_upper_) = cost, limits
+    model.row_lower_, model.row_upper_ = rows
+    model.integrality_ = [highspy.HighsVarType.kInteger] * len(cost)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_ = np.searchsorted(column[order], np.arange(len(cost) + 1)).astype(np.int32)
+    model.a_matrix_.index_ = row[order].astype(np.int32)
+    model.a_matrix_.value_ = value[order]
+    return model
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ reduced costs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LABELS, LITTLE, STEP, SolveBudget
-from dovetail.solve.colgen.highs import minimum
+from dovetail.solve.colgen.highs import integer_program, minimum
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
@@ -43,8 +43,7 @@ class Whole:
     plan: tuple[Pattern, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Patterns:
+class _Patterns(NamedTuple):
     """Patterns (M, I), what each costs (M,), its column (M,), and whether that is a free capacity (M,)."""
 
     counts: Amounts
@@ -86,7 +85,7 @@ def whole(
         least = min(least, least_free)
     if not parts or not work.left:
         return Whole(known if parts else min(limit, known + max(0, least)))
-    every = _joined(parts)
+    every = _Patterns(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     if work.seconds < every.counts.size * len(pricing.price) * _LOOK:
         return Whole(known)  # there is no time to look for cheaper columns
     every = _useful(every, pricing)
@@ -111,15 +110,6 @@ def most_nodes(price: Amounts, demand: Amounts, limit: float) -> Floats:
     """
     most: Floats = np.floor(np.minimum(demand.sum(), limit / np.maximum(price, 1)))
     return most
-
-
-def _joined(parts: list[_Patterns]) -> _Patterns:
-    return _Patterns(
-        np.concatenate([each.counts for each in parts]),
-        np.concatenate([each.price for each in parts]),
-        np.concatenate([each.column for each in parts]),
-        np.concatenate([each.free for each in parts]),
-    )
 
 
 def _useful(every: _Patterns, pricing: PricingInstance) -> _Patterns:
@@ -187,20 +177,12 @@ def _solved(
     scarce = np.maximum(pricing.most, 1)
     matrix = np.concatenate([counts, -taken.astype(np.float64), -used / scarce], axis=1)
     size, rows = matrix.shape
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = size, rows
-    model.col_cost_ = every.price / NANO_DOLLARS
     most = np.where(every.free, 1.0, most_nodes(every.price, demand, limit))
-    model.col_lower_, model.col_upper_ = np.zeros(size), most
     floor = [demand, np.full(len(capacities), -1), -np.minimum(pricing.most, 1)]
-    model.row_lower_ = np.concatenate(floor).astype(np.float64)
-    model.row_upper_ = np.full(rows, highspy.kHighsInf)
-    model.integrality_ = [highspy.HighsVarType.kInteger] * size
+    bounds = np.concatenate(floor).astype(np.float64), np.full(rows, np.inf)
     pattern, row = np.nonzero(matrix)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_ = np.searchsorted(pattern, np.arange(size + 1)).astype(np.int32)
-    model.a_matrix_.index_ = row.astype(np.int32)
-    model.a_matrix_.value_ = matrix[pattern, row]
+    entries = row, pattern, matrix[pattern, row]
+    model = integer_program(every.price / NANO_DOLLARS, (np.zeros(size), most), bounds, entries)
     answer = minimum(model, work, share=HALF, below=limit * LESS / NANO_DOLLARS)
     bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - PROGRAM), known), others))
     if answer.values is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, share
-from dovetail.solve.tolerances import SEVERAL, WIDE
+from dovetail.solve.tolerances import FEW, SEVERAL, WIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,53 @@ class PricingInstance:
             own=self.own[columns],
             takes=self.takes[columns],
         )
+
+    def coarse(self, sizes: int) -> tuple[PricingInstance, Amounts] | None:
+        """The market with items that differ in rules alone as one, and which one each item is, (I,); None if
+        that leaves more than half as many.
+
+        All resources but the first `sizes` are rules; of these stay those that ask for most nodes, or half
+        as many, and the sum of all others. That only allows more.
+        """
+        nodes = self.demand @ self.vectors / np.maximum(self.capacity.max(axis=0, initial=1), 1)
+        kept = (2 * nodes >= nodes[sizes:].max(initial=0)) | (np.arange(len(nodes)) < sizes)
+        vectors, capacity = (
+            np.column_stack([table[:, kept], table[:, ~kept].sum(axis=1)])
+            for table in (self.vectors, self.capacity)
+        )
+        marks = (np.packbits(each.T, axis=1) for each in (self.feasible, self.own))
+        told_apart = np.column_stack([vectors, *marks])
+        _, first, item = np.unique(told_apart, axis=0, return_index=True, return_inverse=True)
+        if 2 * len(first) > len(item):
+            return None
+        item = item.reshape(-1)
+        merged = replace(
+            self,
+            capacity=capacity,
+            feasible=self.feasible[:, first],
+            vectors=vectors[first],
+            conflict=np.zeros((len(first), len(first)), dtype=np.bool_),
+            demand=np.bincount(item, self.demand).astype(np.int64),
+            own=self.own[:, first],
+        )
+        return merged, item
+
+    def in_units(self) -> PricingInstance:
+        """The market with further resources: how many whole units there are of another.
+
+        Of W a node holds the floor of W / u, and an item that asks for w the floor of w / u. What fits obeys
+        that too, so nothing changes but what a linear program proves. One request per octave is a unit. Of
+        few items all patterns are looked at anyway.
+        """
+        if len(self.demand) <= FEW:
+            return self
+        vectors, capacity = [self.vectors], [self.capacity]
+        for row in range(self.vectors.shape[1]):
+            some = np.unique(self.vectors[self.vectors[:, row] > 1, row])
+            units = some[np.unique(np.log2(some).astype(np.int64), return_index=True)[1]]
+            vectors.append(self.vectors[:, row, None] // units)
+            capacity.append(self.capacity[:, row, None] // units)
+        return replace(self, vectors=np.hstack(vectors), capacity=np.hstack(capacity))
 
     def cheapest(self, counts: Amounts, *, owned: bool = False) -> Amounts:
         """The cheapest column that holds each of the patterns (N, I), as a position in K; -1 if none does.

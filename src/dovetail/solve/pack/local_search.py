@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
@@ -13,7 +12,7 @@ from dovetail.solve.budget import ENTRY
 from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
-from dovetail.solve.pack.node_candidate import Counts, NodeCandidate, counts_of, patterns_of
+from dovetail.solve.pack.node_candidate import NodeCandidate, counts_of, patterns_of
 from dovetail.solve.tolerances import FEW, GOOD, LARGE, MANY, TRIES
 
 
@@ -151,9 +150,8 @@ def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
         return packing
     candidates = _Groups(packer, packing.candidates, start).run()
     if start.any:
-        patterns = [made.counts for made in candidates]
-        candidates = _bought(packer, zip(_columns(packer, candidates).tolist(), patterns, strict=True), start)
-    return min(packing, replace(packing, candidates=candidates), key=rank) if candidates else packing
+        return _bought(packer, packing, candidates, start)
+    return min(packing, replace(packing, candidates=candidates), key=rank)
 
 
 class _Groups:
@@ -252,22 +250,24 @@ class _Groups:
         return clash
 
 
-def _columns(packer: Packer, candidates: list[NodeCandidate]) -> Amounts:
+def _columns(packer: Packer, nodes: list[NodeCandidate]) -> Amounts:
     """The columns that nodes are bought from, (N,)."""
-    offsets = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)])
-    return offsets[[made.pool for made in candidates]] + [made.column for made in candidates]
+    first = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)])
+    return first[[made.pool for made in nodes]] + [made.column for made in nodes]
 
 
-def _bought(packer: Packer, trials: Iterable[tuple[int, Counts]], start: Limits) -> list[NodeCandidate]:
-    """Nodes of these columns and patterns, one after the other within the limits; none if one is refused."""
+def _bought(packer: Packer, packing: Packing, nodes: list[NodeCandidate], start: Limits) -> Packing:
+    """A packing of such nodes, bought one after the other within the limits; the one that is given if that
+    is refused or no better.
+    """
     limits, candidates = start.copy(), []
-    for trial in trials:
-        made = packer.made(limits, *trial)
+    for column, each in zip(_columns(packer, nodes).tolist(), nodes, strict=True):
+        made = packer.made(limits, column, each.counts)
         if made is None:
-            return []
+            return packing
         limits.take(made)
         candidates.append(made)
-    return candidates
+    return min(packing, replace(packing, candidates=candidates), key=rank)
 
 
 _GROUP = 6  # nodes in a group, at most
@@ -303,96 +303,54 @@ class Improver:
 
     def _merged(self, packing: Packing, draw: Random) -> Packing:
         """Groups of nodes that one node can replace for no more money are replaced: fewer nodes win ties."""
-        packer = self._packer
-        price = packer.columns.price
-        candidates = list(packing.candidates)
+        packer, candidates = self._packer, list(packing.candidates)
         for _ in range(MANY):
             if len(candidates) < 2 or packer.instance.work.time_over:
                 break
             size = min(len(candidates), draw.choice((2, 2, 3, 4, 5)))
             chosen = sorted(draw.sample(range(len(candidates)), size))
+            cost = sum(candidates[index].price for index in chosen)
             demand = self._patterns([candidates[index] for index in chosen]).sum(axis=0)
-            items = np.flatnonzero(demand)
             packer.instance.work.spend(1)
-            if packer.conflict[np.ix_(items, items)].any():
-                continue
-            fits = np.all(packer.capacity >= demand @ packer.vectors, axis=1) & packer.feasible[items].all(
-                axis=0
-            )
-            fits &= ~packer.columns.reserved
-            if not fits.any():
-                continue
-            column = int(np.argmin(np.where(fits, price, np.iinfo(np.int64).max)))
-            if int(price[column]) > sum(candidates[index].price for index in chosen):
+            column, price = packer.cheapest(demand[None], cost)
+            if price[0] > cost:
                 continue
             kept = [made for index, made in enumerate(candidates) if index not in chosen]
-            made = packer.made(self._start.after(kept), column, counts_of(demand))
-            if made is not None and made.price <= sum(candidates[index].price for index in chosen):
+            made = packer.made(self._start.after(kept), int(column[0]), counts_of(demand))
+            if made is not None and made.price <= cost:
                 candidates = [*kept, made]
         return replace(packing, candidates=candidates)
 
-    def _patterns(self, candidates: list[NodeCandidate]) -> Amounts:
-        return patterns_of([made.counts for made in candidates], len(self._packer.items))
-
     def _emptied(self, packing: Packing) -> Packing:
-        """Nodes whose pods all fit into the capacity of others are not bought; the dearest are tried
-        first.
+        """Nodes whose pods all fit into the capacity of others are not bought; the dearest are tried first.
+
+        Each pod goes where least is left.
         """
-        candidates = list(packing.candidates)
-        if len(candidates) < 2:
-            return packing
-        packer = self._packer
-        columns, counts = _columns(packer, candidates), self._patterns(candidates)
-        capacity = packer.capacity[columns] - counts @ packer.vectors
-        alive = np.ones(len(candidates), dtype=np.bool_)
-        order = sorted(range(len(candidates)), key=lambda index: -candidates[index].price)
-        for index in order[:MANY]:
+        packer, nodes = self._packer, packing.candidates
+        columns, counts = _columns(packer, nodes), self._patterns(nodes)
+        left = packer.capacity[columns] - counts @ packer.vectors
+        for row in sorted(range(len(nodes)), key=lambda row: -nodes[row].price)[:MANY]:
             if packer.instance.work.time_over:
                 break
-            alive[index] = False
-            moved = self._moved(counts[index], columns, counts, capacity, alive)
-            if moved is None:
-                alive[index] = True
-                continue
-            counts += moved
-            capacity -= moved @ packer.vectors
-        if alive.all():
-            return packing
-        rebuilt = _bought(
-            packer, zip(columns[alive].tolist(), map(counts_of, counts[alive]), strict=True), self._start
-        )
-        if not rebuilt or sum(made.price for made in rebuilt) > packing.price:
-            return packing
-        return replace(packing, candidates=rebuilt)
-
-    def _moved(
-        self, pattern: Amounts, columns: Amounts, counts: Amounts, capacity: Amounts, alive: Mask
-    ) -> Amounts | None:
-        """How the pattern spreads over the capacity of the nodes that stay, (B, I); None when it does not
-        fit.
-        """
-        packer = self._packer
-        moved = np.zeros_like(counts)
-        left = capacity.copy()
-        packer.instance.work.spend(len(columns))
-        for item in np.flatnonzero(pattern).tolist():
-            need = packer.vectors[item]
-            asked = need > 0
-            todo = int(pattern[item])
-            hosts = alive & packer.guests[item, columns] & np.all(left[:, asked] >= need[asked], axis=1)
-            if packer.conflict[item].any():
-                clashing = packer.conflict[item]
-                hosts &= ~((counts[:, clashing] + moved[:, clashing]) > 0).any(axis=1)
-            tightness = np.where(hosts, (left[:, asked] / need[asked]).min(axis=1), np.inf)
-            for row in np.argsort(tightness, kind="stable").tolist():
-                if not hosts[row] or not todo:
+            moved, room = counts.copy(), left.copy()
+            moved[row], room[row] = 0, -1  # closed
+            for item in np.repeat(np.arange(len(packer.items)), counts[row]).tolist():
+                packer.instance.work.spend(1)
+                need = packer.vectors[item]
+                fits = packer.guests[item, columns] & (room >= need).all(axis=1)
+                fits &= ~(moved[:, packer.conflict[item]] > 0).any(axis=1)
+                if not fits.any():
                     break
-                number = min(todo, int((left[row, asked] // need[asked]).min()))
-                if packer.conflict[item, item]:
-                    number = min(number, 1)
-                moved[row, item] += number
-                left[row] -= number * need
-                todo -= number
-            if todo:
-                return None
-        return moved
+                spare = (room[:, need > 0] / need[need > 0]).min(axis=1)
+                taker = int(np.where(fits, spare, np.inf).argmin())
+                moved[taker, item] += 1
+                room[taker] -= need
+            else:
+                counts, left = moved, room
+        if counts.any(axis=1).all():
+            return packing
+        pairs = zip(nodes, map(counts_of, counts), strict=True)
+        return _bought(packer, packing, [replace(made, counts=of) for made, of in pairs if of], self._start)
+
+    def _patterns(self, candidates: list[NodeCandidate]) -> Amounts:
+        return patterns_of([made.counts for made in candidates], len(self._packer.items))

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.solve.budget import SOME
+from dovetail.solve.budget import CELLS, SOME, SolveBudget
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats
+from dovetail.solve.instance.arrays import Amounts, Floats, share
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import counts_of, patterns_of
-from dovetail.solve.tolerances import FEW, GOOD
+from dovetail.solve.tolerances import FEW, GOOD, MANY
 
 # Of so many nodes, whole ones cost about what parts of nodes do; of no more bundles, the search for a proof
 # goes through all patterns.
@@ -42,7 +42,8 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     if not len(pricing.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
     # Where rules tie pods together, whole nodes prove little: they are looked at last.
-    tied = packer.visitors or any(pod_class.involved for pod_class in packer.instance.pod_classes)
+    involved = any(pod_class.involved for pod_class in packer.instance.pod_classes)
+    tied = packer.visitors or involved
     idle = tied or len(start.candidates) > MANY_NODES
     assembler = Assembler(packer, pricing, limits, packer.demand)
     market = MarketProof(pricing)
@@ -55,15 +56,23 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         market = replace(market, capacities=found.bound)
     if start.price <= market.capacities * GOOD and not start.left.any():
         return Refined(start, np.zeros(len(packer.items)), market.capacities, market)
+    # The different patterns of its nodes, (M, I).
+    seeds = patterns_of(list(dict.fromkeys(made.counts for made in start.candidates)), len(packer.items))
+    coarse = pricing.coarse(len(packer.instance.axis.names)) if len(packer.items) > MANY else None
+    if coarse is not None:
+        merged, item = coarse
+        totals = np.zeros((len(seeds), len(merged.demand)), dtype=np.int64)
+        np.add.at(totals.T, item, seeds.T)
+        generator = Generator(merged, packer.instance.work)
+        bought = _in_items(pricing, item, generator.run(totals), packer.instance.work)
+        dual_values = generator.dual_values[item]
+        packing = min(start, assembler.run(bought, dual_values), key=rank)
+        return Refined(packing, dual_values, generator.cost, market)
     generator = Generator(pricing, packer.instance.work)
-    packing = min(
-        start, assembler.run(generator.run(_patterns(start, packer)), generator.dual_values), key=rank
-    )
+    packing = min(start, assembler.run(generator.run(seeds), generator.dual_values), key=rank)
     least = max(market.capacities, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
-    again = int(packer.demand.sum()) > MANY_NODES or any(
-        pod_class.involved for pod_class in packer.instance.pod_classes
-    )
+    again = int(packer.demand.sum()) > MANY_NODES or involved
     if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * GOOD:
         if tied:
             least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
@@ -74,9 +83,53 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     return Refined(packing, generator.dual_values, least, market)
 
 
-def _patterns(packing: Packing, packer: Packer) -> Amounts:
-    """The different patterns of a packing's nodes, (M, I)."""
-    return patterns_of(list(dict.fromkeys(made.counts for made in packing.candidates)), len(packer.items))
+def _in_items(
+    pricing: PricingInstance, cell: Amounts, bought: list[PlannedNode], work: SolveBudget
+) -> list[PlannedNode]:
+    """The nodes of a coarse market as nodes of this one; `cell` (I,): which item of that market each is.
+
+    Items that keep off most others come first, each where it shuts out least of what is to come. One that
+    finds no place takes that of another of its kind, which finds one. What finds none at all is left over,
+    as is what there is no work for.
+    """
+    nodes = [planned.counts for planned in bought for _ in range(planned.number)]
+    slots = np.array(nodes, dtype=np.int64).reshape(len(nodes), int(cell.max()) + 1)  # that are open
+    apart = pricing.conflict | ~share(pricing.feasible.T, pricing.feasible)
+    counts = np.zeros((len(slots), len(apart)), dtype=np.int64)
+    blocked = np.zeros(counts.shape, dtype=np.int64)  # how many keep an item off a node
+    left = pricing.demand.copy()
+
+    def put(node: int, item: int, copies: int = 1) -> None:
+        counts[node, item] += copies
+        blocked[node] += copies * apart[item]
+        slots[node, cell[item]] -= copies
+        left[item] -= copies
+
+    for item in np.argsort(-(apart @ left), kind="stable").tolist():
+        free = np.flatnonzero((slots[:, cell[item]] > 0) & (blocked[:, item] == 0))
+        work.spend((len(slots) + len(free) * len(left)) // CELLS)
+        if not work.left:
+            break
+        shut = (blocked[free] == 0) @ (apart[item] * left)
+        for node in free[np.argsort(shut, kind="stable")].tolist():
+            most = min(int(left[item]), int(slots[node, cell[item]]))
+            put(node, item, min(most, 1) if apart[item, item] else most)
+    for item in np.repeat(np.arange(len(left)), left).tolist():
+        mates = np.flatnonzero(cell == cell[item])
+        work.spend(counts.shape[0] * len(mates) // CELLS)
+        if not work.left:
+            break
+        # Nodes that one mate alone keeps it off, and others that would have the mate.
+        there = (counts[:, mates] > 0) & (blocked[:, item, None] == apart[mates, item])
+        ends = (blocked[:, mates] == 0) & (slots[:, cell[item], None] > 0) & ~there
+        pairs = np.flatnonzero(there.any(axis=0) & ends.any(axis=0))
+        if len(pairs):
+            node, end = int(there[:, pairs[0]].argmax()), int(ends[:, pairs[0]].argmax())
+            put(node, mates[pairs[0]], -1)
+            put(node, item)
+            put(end, mates[pairs[0]])
+    columns = pricing.cheapest(counts, owned=True).tolist()
+    return [PlannedNode(each, at, 1) for each, at in zip(counts, columns, strict=True) if at >= 0]
 
 
 class Assembler:
