@@ -65,7 +65,7 @@ class Parts:
     work: int = 0  # of each plan
     homeless: Sequence[str] = ()  # nodes whose pods have no place in any plan
     tried: list[str] = field(default_factory=list)
-    proofs: list[bool] = field(default_factory=list)  # whether each plan is to be proven
+    buys: list[bool] = field(default_factory=list)  # whether each plan may buy nodes
     order: list[str] = field(default_factory=list)  # in which it is asked what fits elsewhere
 
     def judged(
@@ -128,7 +128,7 @@ class Parts:
         try:
             problem = next(asking)
             while True:
-                self.proofs.append(problem.proof)
+                self.buys.append(problem.buys)
                 problem = asking.send(plan)
         except StopIteration as ended:
             return cast("Finding", ended.value)
@@ -331,7 +331,7 @@ def test_of_spot_nodes_that_nothing_follows_those_go_whose_pods_find_room(
     case = parts(*candidates, fits=fits, homeless=("a1", "a3"), saved={"a0 a2 a4": 9})
     assert names(case.play(monkeypatch).move) == "a0 a2 a4"
     assert case.tried == [" ".join(fits), "a0 a2 a4"]
-    assert case.proofs == [False, False]
+    assert case.buys == [False, False]
 
 
 def test_a_spot_node_whose_pods_found_no_room_is_in_no_set_for_a_while(
@@ -340,7 +340,7 @@ def test_a_spot_node_whose_pods_found_no_room_is_in_no_set_for_a_while(
     memory, candidates = Memory(), (node("a1", spot=True), node("a2", spot=True))
     case = parts(*candidates, fits=("a1",), homeless=("a1",), saved={"a2": 9})
     found = case.play(monkeypatch, memory=memory)
-    assert (names(found.move), stays(found)) == ("a2", {"a1": "no: a1"})
+    assert (names(found.move), stays(found)) == ("a2", {"a1": SPOT_DISABLED})
     for minute, order in ((1, ["a2"]), (6, ["a1", "a2"])):
         case.question = question(*candidates, others=minute)
         case.play(monkeypatch, memory=memory, now=minute * MINUTE)
@@ -354,7 +354,7 @@ def test_nodes_that_others_may_follow_are_not_left_out_for_want_of_room(
     case = parts(*candidates, fits=("a1", "a2"), homeless=("a1", "a2"))
     case.play(monkeypatch, memory=memory)
     assert case.tried == ["a1 a2", "a1", "a2"]
-    assert case.proofs == [True, True, False]
+    assert case.buys == [True, True, False]
     # One on demand may be too cheap for that.
     monkeypatch.setattr(memory.market, "least", lambda _: 1000 - LEAST)
     case.question = question(*candidates, others=1)

@@ -23,6 +23,7 @@ from dovetail.model.offering import Offering
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import SolveBudget
+from dovetail.solve.solver import solve
 
 DOLLAR = 1_000_000_000
 LARGE = {**ROOM, "pods": 100}
@@ -190,3 +191,34 @@ def test_the_search_says_the_same_with_a_look_at_what_pods_are_worth(
     assert quick.refusals == slow.refusals
     assert [item.text for item in quick.refusals] == [SPOT_DISABLED, SPOT_DISABLED]
     assert (quick.move, quick.complete) == (slow.move, slow.complete) == (None, True)
+
+
+def test_where_only_room_counts_nothing_is_bought_but_what_is_sold_still_opens_domains() -> None:
+    """Two pods find room on the one node, which is in zone b; spread over zones a and b one does."""
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": labels.ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+
+    def asked(names: str, *rules: object, buys: bool = False) -> tuple[int, int, int]:
+        """How many pods are on the node, how many nodes are bought, and how many pods are left."""
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1500m"}}}
+        pods = tuple(
+            decode(
+                {
+                    "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "a"}},
+                    "spec": {"containers": [container], "topologySpreadConstraints": list(rules)},
+                },
+                Pod,
+            )
+            for name in names
+        )
+        there = replace(existing("c"), allocatable=LARGE, labels={labels.ZONE: "b", labels.HOSTNAME: "c"})
+        plan = solve(Problem(pods, (USUAL,), (there,), buys=buys))
+        return len(plan.existing["c"]), len(plan.claims), len(plan.unschedulable)
+
+    assert asked("xy") == asked("xy", buys=True) == (2, 0, 0)
+    assert (asked("xyz", buys=True), asked("xyz")) == ((2, 1, 0), (2, 0, 1))
+    assert (asked("xy", spread, buys=True), asked("xy", spread)) == ((1, 1, 0), (1, 0, 1))

@@ -35,8 +35,8 @@ def test_problems_arrive_as_they_were() -> None:
     asking, hearing = wire.Asking(), wire.Hearing()
     for problem in problems():
         assert received(hearing, asking.parts(problem, 1, 2)) == problem
-    unproven = replace(problems()[0], proof=False)
-    assert received(hearing, asking.parts(unproven, 1, 2)) == unproven
+    room = replace(problems()[0], buys=False)
+    assert received(hearing, asking.parts(room, 1, 2)) == room
 
 
 def test_types_travel_once_and_are_forgotten_when_unused() -> None:

@@ -89,7 +89,9 @@ class Problem:
     options: Options = field(default_factory=Options)
     # What is left of what offerings draw on, by name; without an entry it is not known to end.
     commons: Mapping[str, int] = field(default_factory=dict)
-    proof: bool = True  # False iff what the pods cost at least is not asked: the bound may be 0
+    # False iff only room on the nodes counts: what is sold says which domains there could be, no more. Pods
+    # that nodes would be bought for are left, and others may count on where they would have gone.
+    buys: bool = True
 
     def extra(self, pool: Pool) -> int:
         """Nano-dollars per hour that a node of the pool costs besides its instance."""

@@ -64,6 +64,7 @@ class Search:
         # Where rules tie pods together, whole nodes prove little.
         self._tied = any(pod_class.involved for pod_class in self.instance.pod_classes)
         self._market: MarketProof | None = None  # what the last packing proved
+        self._buys = context.instance.problem.buys
 
     def run(self) -> Answer:
         assignment, last_chance = self._first_assignment(), False
@@ -74,14 +75,14 @@ class Search:
             left = self._pack(assignment.items, short=bool(assignment.left))
             waiting = sorted([*assignment.left, *left])
             self.instance.work.bought()
-            if not left or (last_chance and self.instance.work.time_over):
+            if not left or not self._buys or (last_chance and self.instance.work.time_over):
                 break
             last_chance = self.instance.work.time_over
             waiting = self._heard(waiting)
             assignment = self.assigner.run(waiting, self._limit_quotas())
         if self.taken_back:
             waiting = sorted([*waiting, *self._even_out()])
-        if (waiting or self.not_attempted) and not self.instance.work.time_over:
+        if (waiting or self.not_attempted) and not self.instance.work.time_over and (self._buys or not left):
             waiting, self.not_attempted = self._time_over(sorted([*waiting, *self.not_attempted])), []
         opened_domains = OpenedDomains(self.instance)
         self.bought = opened_domains.kept_out(self.bought)
@@ -152,8 +153,9 @@ class Search:
 
     def _pack(self, items: list[Item], *, short: bool) -> list[tuple[int, str]]:
         """Buy nodes for the items; the pods that none is for. If `short`, time is kept for another plan."""
-        if not items:
-            return []
+        if not items or not self._buys:
+            units = (unit for item in items for bundle in item.bundles for unit in item.units(bundle))
+            return [(unit.pod_class, unit.pod) for unit in units]
         work = self.instance.work
         # Limits may need opinions of what to leave over.
         if work.left or (self.limits.any and not work.time_over):

@@ -131,8 +131,6 @@ class Case:
         `quick`: only what takes next to no time. What was proven for the same promises to the same pods is
         not proven again.
         """
-        if not self.context.instance.problem.proof:
-            return Proof(), None
         promised, key = self._promised()
         known = self.context.proofs.get(key)
         if known is not None and (key not in self.context.stale or known.bound >= hourly * CLOSE):

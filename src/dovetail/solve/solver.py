@@ -180,6 +180,8 @@ def _best(context: SolveContext, trace: Trace) -> tuple[Plan, SolveContext]:
 def _searched(state: _Solve, trace: Trace) -> Answer:
     """The first plan, and whatever is better and comes in time."""
     current = FIRST_PLAN
+    if not state.context.instance.problem.buys:
+        return state.best
     try:
         state.begin()
         trace(state.step(current))

@@ -125,7 +125,7 @@ class Consolidation:
         # Where nothing is bought there is nothing to be had cheaper: the first plan says enough.
         buys = bool(command.replacements)
         deadline = self._options.deadline if buys else QUICK
-        plan = await self._plan(question, replace(problem, proof=buys), deadline)
+        plan = await self._plan(question, replace(problem, buys=buys), deadline)
         try:
             move = self._options.strategy.judge(question, leaving, problem, plan)
         except Refused:

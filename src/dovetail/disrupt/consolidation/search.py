@@ -262,7 +262,7 @@ class _Search:
         if not text:
             only_room = self._only_room(chosen)
             problem = self._question.without(chosen)
-            plan = yield replace(problem, proof=not only_room)
+            plan = yield replace(problem, buys=not only_room)
             self._planned += 1
             self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
             try:
@@ -270,9 +270,11 @@ class _Search:
             except Refused as refused:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
-            self._memory.refuse(chosen, text, self._now, fleeting=mixed(chosen, plan))
-            if only_room:
-                stay = _without_room(chosen, plan)
+            fleeting = mixed(chosen, plan)
+            if only_room and (stay := _without_room(chosen, plan)):
+                # Others that need a place anyway may have taken the room.
+                text, fleeting = SPOT_DISABLED, bool(self._question.problem.pods)
+            self._memory.refuse(chosen, text, self._now, fleeting=fleeting)
             fewer = [candidate for candidate in chosen if candidate.name not in stay]
             shrunk = most > _MANY and len(fewer) <= most // _SHRINK
             if stay and fewer and not shrunk and self._work.left:
