@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -47,7 +47,7 @@ class Reader:
         ask = sort_of(pod).ask
         return self._asks.setdefault(ask.fingerprint, ask)
 
-    def different(self) -> Iterable[Ask]:
+    def different(self) -> Collection[Ask]:
         """Everything read so far, once each, in the order it came up."""
         return self._asks.values()
 
@@ -66,10 +66,8 @@ _SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
 def sort_of(pod: Pod) -> Sort:
     """The sort of a pod, found once: each question about a cluster has most pods of the one before it."""
     key = (*_glance(pod), *pod.metadata.labels.items())
-    found = _SORTS.get(key)
-    if found is None:
-        found = _SORTS[key] = Sort(_ask(pod, _without_names(pod.spec)))
-    return found
+    found = _SORTS.get(key) or Sort(_ask(pod, _without_names(pod.spec)))
+    return _SORTS.setdefault(key, found)
 
 
 def _glance(pod: Pod) -> tuple[object, ...]:
@@ -224,10 +222,9 @@ class Interner:
 
     def _crowded(self) -> bool:
         """True iff reading all that was asked for may take much of a second."""
-        size = sum([len(rules) for rules in {ask.rules for ask in self.reader.different()}])
-        relations = max([ask.relations for ask in self.reader.different()], default=0)
-        different = sum(1 for _ in self.reader.different())
-        return size + _EACH * different > _CROWD or relations > _RELATIONS
+        asks = self.reader.different()
+        size = sum([len(rules) for rules in {ask.rules for ask in asks}]) + _EACH * len(asks)
+        return size > _CROWD or any(ask.relations > _RELATIONS for ask in asks)
 
     def pod_classes(self, axis: Axis) -> list[PodClass]:
         """The pod classes of the pods that were read, the largest requests of CPU, then memory, first."""
@@ -240,9 +237,8 @@ class Interner:
                 meta = pod.metadata
                 matching = self._topology.matching(meta.namespace or "default", meta.labels)
                 key = (ask.fingerprint, ladder.number, matching)
-                if key not in found:
-                    found[key] = self._pod_class(pod, ask, axis, ladder, matching)
-                pod_class = classes[sort, ladder] = found[key]
+                pod_class = found.get(key) or self._pod_class(pod, ask, axis, ladder, matching)
+                classes[sort, ladder] = found[key] = pod_class
             pod_class.pods.append(pod.key)
         ordered = sorted(found.values(), key=lambda pod_class: _size_order(pod_class, axis))
         for index, pod_class in enumerate(ordered):
@@ -257,8 +253,7 @@ class Interner:
         self._entries.append((pod, sort, ask, ladder))
 
     def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
-        labels = pod.metadata.labels
-        copied = tuple([labels.get(name) for name in ask.label_keys])
+        copied = tuple([pod.metadata.labels.get(name) for name in ask.label_keys])
         key = (ask.rules, copied, pod.key if ask.has_claims else "")
         known = self._levels.get(key)
         if known is None:
