@@ -14,7 +14,6 @@ _MAKERS = ("lru_cache", "cache", "by_identity")
 _ENDLESS = {
     "disrupt/consolidation/irreplaceable_spot.py": "lives as long as one question of consolidation",
     "cloud/aws/instance/reading.py": "lives as long as the reader of one answer of EC2",
-    "solve/bound/relaxation.py": "lives as long as one plan is made",
     "solve/appraisal.py": "lives as long as one question of consolidation",
     "testing/exhaustive/search.py": "lives as long as one search of a small problem",
 }

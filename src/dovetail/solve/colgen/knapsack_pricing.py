@@ -15,7 +15,7 @@ import highspy
 import numpy as np
 
 from dovetail.solve.budget import CELLS, LABELS, STEP, SWEEP, SolveBudget
-from dovetail.solve.colgen.highs import quiet_solver
+from dovetail.solve.colgen.highs import integer_program, quiet_solver
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask, share
 from dovetail.solve.tolerances import MANY, NARROW, ROUNDING, SEVERAL
@@ -60,16 +60,11 @@ class Relaxation:
         self._capacity = pricing.capacity / self._scale
         items, resources = pricing.vectors.shape
         self._numbers = np.arange(items, dtype=np.int32)
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = items, resources
-        model.col_cost_ = np.zeros(items)
-        model.col_lower_, model.col_upper_ = np.zeros(items), np.zeros(items)
-        model.row_lower_, model.row_upper_ = np.full(resources, -highspy.kHighsInf), np.zeros(resources)
-        model.sense_ = highspy.ObjSense.kMaximize
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_ = np.arange(items + 1, dtype=np.int32) * resources
-        model.a_matrix_.index_ = np.tile(np.arange(resources, dtype=np.int32), items)
-        model.a_matrix_.value_ = (pricing.vectors / self._scale).ravel()
+        item, row = np.indices(pricing.vectors.shape).reshape(2, -1)
+        none, rows = np.zeros(items), (np.full(resources, -np.inf), np.zeros(resources))
+        entries = row, item, (pricing.vectors / self._scale).ravel()
+        model = integer_program(none, (none, none), rows, entries)
+        model.integrality_, model.sense_ = [], highspy.ObjSense.kMaximize
         self._solver = quiet_solver(presolve="off")
         self._solver.passModel(model)
 

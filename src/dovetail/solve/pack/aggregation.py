@@ -6,9 +6,8 @@ is worked out once per pair of kinds, not per pair of items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -27,8 +26,6 @@ _SLACK = 2.0  # times the fair price of a node: as dear it may be
 # Times the credit, so a whole node's price: what such pods gain when it is decided who goes first.
 _PULL = 1 / _CREDIT
 _Counts = tuple[tuple[int, int], ...]
-
-_T = TypeVar("_T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +156,7 @@ def _conflicts(kinds: Sequence[Kind]) -> Mask:
     repelled = share(owns, counted.T)
     result: Mask = repelled | repelled.T
     result |= port_clashes([kind.ports for kind in kinds])
-    result |= _pairwise([kind.wanted for kind in kinds], _clash)
+    result |= _asunder([kind.wanted for kind in kinds])
     return result
 
 
@@ -174,21 +171,17 @@ def _counts(many: Sequence[tuple[int, ...]], groups: Sequence[int]) -> Amounts:
     return found
 
 
-def _pairwise(values: Sequence[_T], test: Callable[[_T, _T], bool]) -> Mask:
-    """A symmetric test of all pairs that differ, worked out once per pair of different values."""
-    different = list(dict.fromkeys(values))
+def _asunder(wanted: Sequence[Requirements]) -> Mask:
+    """Which demands (K,) no node meets both of, worked out once per pair of different ones."""
+    different = list(dict.fromkeys(wanted))
     number = {each: index for index, each in enumerate(different)}
     result = np.zeros((len(different), len(different)), dtype=np.bool_)
     for row, mine in enumerate(different):
         for column in range(row):
-            result[row, column] = result[column, row] = test(mine, different[column])
-    of = np.array([number[each] for each in values], dtype=np.int64)
+            result[row, column] = result[column, row] = not mine.overlaps(different[column])
+    of = np.array([number[each] for each in wanted], dtype=np.int64)
     spread: Mask = result[np.ix_(of, of)]
     return spread
-
-
-def _clash(mine: Requirements, other: Requirements) -> bool:
-    return not mine.overlaps(other)
 
 
 def _rows(
