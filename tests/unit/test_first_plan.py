@@ -64,3 +64,11 @@ def test_many_different_requests_cost_little_more_than_needed_at_once() -> None:
     assert not plan.unschedulable
     assert verify(problem, plan) == ()
     assert plan.cost.hourly <= 1.02 * plan.cost.lower_bound
+
+
+def test_many_different_pods_are_packed_first_fit_at_once() -> None:
+    """Greedy patterns took 560,000 units more, and made a plan as dear."""
+    plan = solve(rules.distinct(800), Budget(work=0))
+    assert not plan.unschedulable
+    assert plan.work < 600_000
+    assert plan.cost.gap < 0.01
