@@ -252,7 +252,7 @@ class Question:
         """The best proof so far."""
         if self.ruled > max(self.bound, self.capacities.bound):
             return replace(self.linear, bound=self.ruled, method=BETWEEN_PODS)
-        return max(self.linear, self.dearest, self.limited, self.capacities, key=_bound)
+        return max(self.linear, self.dearest, self.limited, self.capacities, key=lambda proof: proof.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ def _capacities(question: Question) -> None:
 def _columns(question: Question) -> None:
     assert question.dual_values is not None
     found = question.proofs.columns(question.dual_values, question.linear.bound)
-    question.linear = max(question.linear, found, key=_bound)
+    question.linear = max(question.linear, found, key=lambda proof: proof.bound)
 
 
 def _topology(question: Question) -> None:
@@ -381,10 +381,6 @@ def _rules(
     pairs = np.argwhere(open_pairs).tolist() if open_pairs.any() else []
     apart = tuple((position[a], position[b]) for a, b in pairs if a in position and b in position)
     return tuple(rules), apart
-
-
-def _bound(proof: Proof) -> int:
-    return proof.bound
 
 
 def absorbed(dual_values: Floats, vectors: Amounts, copies: Amounts, free: Amounts, prices: Floats) -> Floats:

@@ -92,7 +92,7 @@ class Exchange:
     def _rows(self, counts: Amounts, most: int) -> tuple[Amounts, Amounts]:
         """(base pattern (N,), the two items taken out (N, 2)), a sample where there are more than `most`."""
         nothing = counts.shape[1]
-        bases, outs = [], []
+        bases, outs = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
         for index, pattern in enumerate(counts):
             held = np.flatnonzero(pattern)
             first, second = np.triu_indices(len(held))
@@ -102,8 +102,6 @@ class Exchange:
             out = np.concatenate([np.full((1, 2), nothing), alone, both])
             outs.append(out)
             bases.append(np.full(len(out), index))
-        if not bases:
-            return np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
         base, out = np.concatenate(bases), np.concatenate(outs)
         if len(base) > most:
             chosen = np.array(sorted(self._draw.sample(range(len(base)), most)), dtype=np.int64)

@@ -129,8 +129,7 @@ def _useful(every: _Patterns, pricing: PricingInstance) -> _Patterns:
 
 
 def _patterns(counts: Amounts, column: int, price: int, *, free: bool) -> _Patterns:
-    size = len(counts)
-    return _Patterns(counts, np.full(size, price), np.full(size, column), np.full(size, free))
+    return _Patterns(counts, *(np.full(len(counts), each) for each in (price, column, free)))
 
 
 def _enumerated(

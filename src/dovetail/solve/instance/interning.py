@@ -255,10 +255,9 @@ class Interner:
     def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
         copied = tuple([pod.metadata.labels.get(name) for name in ask.label_keys])
         key = (ask.rules, copied, pod.key if ask.has_claims else "")
-        known = self._levels.get(key)
-        if known is None:
-            known = self._levels[key] = _Ladder(len(self._levels), *self._ladder(pod))
-        return known
+        if key not in self._levels:
+            self._levels[key] = _Ladder(len(self._levels), *self._ladder(pod))
+        return self._levels[key]
 
     def _ladder(self, pod: Pod) -> tuple[tuple[Level, ...], tuple[Requirements, ...]]:
         first = rules_of(pod, respect_preferences=self._options.respect_preferences)

@@ -641,16 +641,15 @@ class Packer(Stock):
                     return True
         return False
 
-    def _give_up(self, left: Amounts, limits: Limits, candidates: list[NodeCandidate]) -> bool:
-        """Try each item alone; False when none can be placed any more."""
+    def _give_up(self, left: Amounts, limits: Limits, candidates: list[NodeCandidate]) -> None:
+        """Try each item alone, until one is placed."""
         allowed = limits.allowed()
         for index in np.flatnonzero(left).tolist():
             for column in self.ways(index, allowed):
                 found = self.bought((column, ((index, 1),)), 1, left, limits)
                 candidates += found
                 if found:
-                    return True
-        return False
+                    return
 
 
 def _patterns(filled: Amounts, items: Amounts) -> Iterator[Counts]:

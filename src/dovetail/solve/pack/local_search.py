@@ -111,11 +111,9 @@ class _Steps:
 
     def _look(self, pairs: list[tuple[int, int]]) -> None:
         """Work out the best step for each (giver, taker)."""
-        fine = []
-        for giver, taker in pairs:
-            self._gain[giver, taker] = -np.inf
-            if giver != taker and self._candidates[giver] is not None and self._candidates[taker] is not None:
-                fine.append((giver, taker))
+        self._gain[tuple(np.array(pairs).T)] = -np.inf
+        there = [made is not None for made in self._candidates]
+        fine = [(giver, taker) for giver, taker in pairs if giver != taker and there[giver] and there[taker]]
         if fine:
             at = tuple(np.array(fine).T)
             self._gain[at], self._best[at] = self._steps(fine)
