@@ -201,6 +201,10 @@ class Promises:
             if one.node in nodes and one.machine not in machines
         )
 
+    def binding(self, now: int, pause: int) -> bool:
+        """True iff a pod that had a promise was bound within the last `pause` nanoseconds."""
+        return abs(now - self._bound) < pause
+
     def bound(self, key: str, now: int) -> str | None:
         """The pod is bound, wherever that is. Answers the machine that was promised, None for none."""
         promise = self._by_pod.get(key)

@@ -290,6 +290,10 @@ class State:
         found = ((pod, self._promises.place(pod, staying, now)) for pod in pods)
         return [(pod, place) for pod, place in found if place is not None]
 
+    def binding(self, pause: int) -> bool:
+        """True iff a pod with a place was bound within the last `pause` nanoseconds."""
+        return self._promises.binding(self._clock.now(), pause)
+
     def displaced(self, pod: Pod) -> bool:
         """True iff a plan gave the pod a place, which it may have lost since: refused or crowded out."""
         return self._promises.made(pod)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import in_one_line
 from dovetail.cluster.nodes import KnownNodes, Machine
 from dovetail.cluster.problem import Fault, OnFault, build, isolated
@@ -19,6 +20,10 @@ from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
 from dovetail.model.problem import Options, Problem
 from dovetail.model.volumes import VolumeIndex
+
+# Since the scheduler bound a pod with a place last, while others wait for theirs: it is at work on them. On a
+# busy machine a real one bound 28 a second.
+BINDING = SECOND
 
 
 class Intake:
@@ -40,18 +45,46 @@ class Intake:
         well make good for it there. (Planned for at once, they bought a node too many in two of 24 bursts,
         `python -m benchmarks.realised --most 60 --seeds 1`.)
         """
-        state = self._context.state
+        promised = self._promised()
+        if self._coming(promised):
+            return {pod.key: name for name, (_, pods) in promised.items() for pod in pods}
+        return {pod.key: name for name, pod in self._with_room(promised)}
+
+    def crowded(self) -> dict[str, tuple[Pod, str]]:
+        """Likewise, with the pod, for those that lost their room while the scheduler binds others still.
+
+        More may lose theirs by the time at which the last one is bound, and one plan for all is one wave.
+        """
+        promised = self._promised()
+        if self._coming(promised) or not self._context.state.binding(BINDING):
+            return {}
+        roomy = {pod.key for _, pod in self._with_room(promised)}
+        if not roomy:
+            return {}
+        return {
+            pod.key: (pod, name)
+            for name, (_, pods) in promised.items()
+            for pod in pods
+            if pod.key not in roomy
+        }
+
+    def _promised(self) -> dict[str, tuple[Machine, list[Pod]]]:
+        """By name, each machine with places that hold, and the pods that wait for them."""
         promised: dict[str, tuple[Machine, list[Pod]]] = {}
-        for pod in state.pods_on(""):
-            machine = state.promised(pod)
+        for pod in self._context.state.pods_on(""):
+            machine = self._context.state.promised(pod)
             if machine is not None:
                 promised.setdefault(machine.name, (machine, []))[1].append(pod)
-        coming = any(not machine.initialized for machine, _ in promised.values())
-        return {
-            pod.key: name
-            for name, (machine, pods) in promised.items()
-            for pod in (pods if coming else with_room(machine, state.pods_on(name), pods))
-        }
+        return promised
+
+    def _coming(self, promised: Mapping[str, tuple[Machine, list[Pod]]]) -> bool:
+        return any(not machine.initialized for machine, _ in promised.values())
+
+    def _with_room(self, promised: Mapping[str, tuple[Machine, list[Pod]]]) -> Iterator[tuple[str, Pod]]:
+        """Those of the pods that the machines have room for, each with its machine's name."""
+        for name, (machine, pods) in promised.items():
+            for pod in with_room(machine, self._context.state.pods_on(name), pods):
+                yield name, pod
 
     def waiting(self, places: Mapping[str, str]) -> tuple[list[Pod], list[tuple[Pod, str]]]:
         """Pods without a node or a place, and those that are left out of every plan, each with the reason."""

@@ -185,7 +185,7 @@ class Provisioner:
         A round that would only repeat the one before is not in the log; its pods get their events again.
         """
         self._faults.clear()
-        places = self._intake.places()
+        places = self._intake.places() | self._put_off()
         waiting, ignored, resting = await self._pending(places)
         candidates = self._waiting.candidates(waiting)
         turn, self._ledger = take_turn(candidates, self._ledger, self._context.clock.now())
@@ -221,6 +221,13 @@ class Provisioner:
         plan = self._needed(plan, pods, moved, places)
         plan = in_turn(problem, plan, self._context.state.arrived())
         await self._act(problem, plan, snapshot, places)
+
+    def _put_off(self) -> dict[str, str]:
+        """Pods that keep a place without room until others are bound, which is looked at again then."""
+        crowded = self._intake.crowded()
+        for pod, _ in crowded.values():
+            self._batcher.trigger(pod.metadata.uid)
+        return {key: name for key, (_, name) in crowded.items()}
 
     async def _synced(self) -> None:
         state = self._context.state

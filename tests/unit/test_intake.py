@@ -1,0 +1,47 @@
+"""Which places hold of pods that lost their room, while the scheduler is at work on others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Node, Pod
+from dovetail.base.clock import SECOND
+from dovetail.cluster.state import State
+from dovetail.controllers.context import Context
+from dovetail.controllers.provisioning.intake import BINDING, Intake
+from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.problem import Options
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
+
+START = 1_772_409_600 * SECOND
+
+
+def pod(name: str, **spec: Any) -> Pod:
+    container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
+    meta = {"name": name, "namespace": "default", "uid": name}
+    return decode({"metadata": meta, "spec": {"containers": [container], **spec}}, Pod)
+
+
+def test_a_place_without_room_is_kept_while_pods_with_places_are_bound() -> None:
+    async def main(clock: VirtualClock) -> None:
+        state = State(MemoryServer(clock).client(), clock)
+        intake = Intake(cast("Context", SimpleNamespace(state=state)), Options())
+        document = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "6", "pods": "9"}}}
+        state.apply("ADDED", decode(document, Node))
+        for name in ("a", "b", "c", "d"):
+            state.apply("ADDED", pod(name))
+            state.promise(pod(name), "n1")
+        roomy = {"default/a": "n1", "default/b": "n1", "default/c": "n1"}
+        assert intake.places() == roomy
+        assert intake.crowded() == {}  # none was bound yet
+        state.apply("MODIFIED", pod("a", nodeName="n1"))
+        assert [(key, name) for key, (_, name) in intake.crowded().items()] == [("default/d", "n1")]
+        await clock.sleep(BINDING)
+        assert intake.crowded() == {}
+        for name in ("b", "c"):
+            state.apply("MODIFIED", pod(name, nodeName="n1"))
+        assert intake.crowded() == intake.places() == {}  # no other waits for its place
+
+    run_virtual(main, start=START)
