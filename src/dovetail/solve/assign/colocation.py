@@ -49,8 +49,7 @@ class Hosts:
         self._made = 0
         self._hosts: dict[str, _Host] = {}
         self._full: dict[tuple[int, int, Requirements, bool], set[str]] = {}
-        self._share: dict[int, int] = {}  # per group
-        self._sensible: dict[int, Amounts] = {}  # the same
+        self._affinities: dict[int, tuple[int, Amounts]] = {}  # per group
 
     def items(self) -> list[Item]:
         """What is on the nodes, to be bought as it is; the nodes are closed by that."""
@@ -77,11 +76,13 @@ class Hosts:
         spare = self._spare(pod_class, class_rules)
         shares = self._shares(pod_class, class_rules)
         names = names[: min(shares.values(), default=len(names))]
-        likely = self._likely(class_rules)
+        likely, groups = self._likely(class_rules), self._instance.topology.groups
         for within in self._within(class_rules):
             full = self._full.setdefault((pod_class.index, number, wanted, within is None), set())
             for name in likely:
-                if name in full or any(self._there(index, name) >= share for index, share in shares.items()):
+                if name in full or any(
+                    groups[index].matched.get(name, 0) >= share for index, share in shares.items()
+                ):
                     continue
                 placed = self._join(self._hosts[name], ask, names, spare, within)
                 if placed:
@@ -96,9 +97,6 @@ class Hosts:
                 self._hosts[host.name] = host
                 return placed
         return 0
-
-    def _there(self, group: int, host: str) -> int:
-        return self._instance.topology.groups[group].matched.get(host, 0)
 
     def _spare(self, pod_class: PodClass, class_rules: ClassRules) -> Amounts:
         """Room that a node must have besides the first pod: of those that have to follow it there."""
@@ -126,50 +124,36 @@ class Hosts:
         """Per affinity to these pods, how many of them a node should take, so that others find capacity
         there.
         """
-        groups = self._instance.topology.groups
-        shares: dict[int, int] = {}
-        for index in pod_class.matching:
-            if index in class_rules.owned or not _of_hosts(groups[index]):
-                continue
-            if self._apart and self._checker.followers(pod_class).any():
-                shares[index] = 1
-                continue
-            if index not in self._share:
-                self._share[index] = self._share_of(index)
-            shares[index] = self._share[index]
-        return shares
-
-    def _share_of(self, index: int) -> int:
-        near = self._concerned[index]
-        parts = np.max(_total(near) / np.maximum(self._sizes(index), 1), axis=1, initial=0.0)
-        pods = sum(len(other.pods) for other in near if index in other.matching)
-        return max(1, int(pods // np.ceil(parts.min(initial=UNLIMITED))))
+        groups, owned = self._instance.topology.groups, class_rules.owned
+        mine = [index for index in pod_class.matching if index not in owned and _of_hosts(groups[index])]
+        apart = mine and self._apart and self._checker.followers(pod_class).any()
+        return {index: 1 if apart else self._evenly(index)[0] for index in mine}
 
     def _within(self, class_rules: ClassRules) -> list[Amounts | None]:
         """Sizes that nodes do not outgrow for pods that come to others, while there are more; then any."""
         groups = self._instance.topology.groups
-        return [*(self._sizes(index) for index in class_rules.owned if _of_hosts(groups[index])), None]
+        return [*(self._evenly(index)[1] for index in class_rules.owned if _of_hosts(groups[index])), None]
 
-    def _sizes(self, index: int) -> Amounts:
-        """Capacities (N, R) of types that hold all pods of an affinity for about as little as any.
-
-        The largest that is sold may cost many times as much.
+    def _evenly(self, index: int) -> tuple[int, Amounts]:
+        """How many pods of an affinity each of the nodes for all of its pods takes, and capacities (N, R) of
+        types that hold them for about as little as any; the largest may cost many times as much.
         """
-        if index not in self._sensible:
-            tables = self._instance.tables
+        if index not in self._affinities:
+            near, tables = self._concerned[index], self._instance.tables
             capacity = np.concatenate([table.capacity[table.column_type] for table in tables])
-            total = _total(self._concerned[index])
+            total = np.sum([len(other.pods) * other.vector for other in near], axis=0)
             parts = np.max(total / np.maximum(capacity, 1), axis=1, initial=0.0)
             cost = parts * np.concatenate([table.price for table in tables])
             good = cost <= cost.min(initial=np.inf) * (1 + LITTLE)
-            self._sensible[index] = np.unique(capacity[good], axis=0)
-        return self._sensible[index]
+            pods = sum(len(other.pods) for other in near if index in other.matching)
+            share = max(1, int(pods // np.ceil(parts[good].min(initial=UNLIMITED))))
+            self._affinities[index] = share, np.unique(capacity[good], axis=0)
+        return self._affinities[index]
 
     def _likely(self, class_rules: ClassRules) -> Iterable[str]:
         """Nodes that may take such a pod: where those are that it wants to be near, if it says so."""
         groups = self._instance.topology.groups
-        for index in class_rules.owned:
-            group = groups[index]
+        for group in (groups[index] for index in class_rules.owned):
             if _of_hosts(group) and any(group.matched.values()):
                 return [name for name, number in group.matched.items() if number and name in self._hosts]
         return list(self._hosts) if self._instance.work.left else list(self._hosts)[-SEVERAL:]
@@ -240,9 +224,3 @@ class Hosts:
 def _of_hosts(group: Group) -> bool:
     """True iff it is an affinity to pods on the same node."""
     return group.id.kind == AFFINITY and group.id.key == HOSTNAME
-
-
-def _total(pod_classes: list[PodClass]) -> Amounts:
-    """What all their pods ask for, (R,)."""
-    total: Amounts = np.sum([len(each.pods) * each.vector for each in pod_classes], axis=0)
-    return total

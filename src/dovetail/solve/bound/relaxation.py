@@ -68,7 +68,8 @@ def relax(
     kinds = kinds_of(feasible, capacity, vectors, demand, FEW if over() else MANY)
     some = np.flatnonzero(kinds.feasible[:, :sold].any(axis=0))
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
-    shares = takes[some] / np.maximum(ends, 1)
+    shares = np.zeros((len(price), len(ends)))
+    shares[:sold] = takes / np.maximum(ends, 1)
     chosen = _cheapest(kinds, capacity[some], price[some], some)
     for _ in range(TRIES):
         kept = np.concatenate([some[chosen], np.arange(sold, len(price))])
@@ -79,10 +80,7 @@ def relax(
             has,
             (price[kept] / NANO_DOLLARS, np.where(kept < sold, highspy.kHighsInf, 1.0)),
             kinds.demand,
-            limits=(
-                np.concatenate([shares[chosen], np.zeros((count - chosen.sum(), len(ends)))]),
-                np.minimum(ends, 1).astype(np.float64),
-            ),
+            limits=(shares[kept], np.minimum(ends, 1.0)),
         )
         solution, bought = _solve(model, count)
         dual_values = np.maximum(solution[: len(kinds.demand)], 0.0) * NANO_DOLLARS
@@ -92,16 +90,15 @@ def relax(
         found = Duals(dual_values, duals / scale, kinds.feasible[:, kept], charged, limited)
         # What may hold more than it costs at these prices is missing; anything where limits left no optimum.
         held = most_held(found, kinds.feasible[:, some], capacity[some])
-        gain = held / np.maximum(price[some] + shares @ limited, 1)
+        gain = held / np.maximum(price[some] + shares[some] @ limited, 1)
         gain = np.where(chosen, 0.0, gain if prices.any() else np.inf)
         missing = np.argsort(-gain, kind="stable")[: SEVERAL if prices.any() else None]
         missing = missing[gain[missing] > 1 + ROUNDING][: max(0, WIDE // len(kinds.demand) - chosen.sum())]
         if not len(missing) or over():
             break
         chosen[missing] = True
-    looked_at = feasible[:, kept]
-    dual_values = _dual_values(vectors / scale, duals, looked_at, demand)
-    return replace(found, dual_values=dual_values, feasible=looked_at)
+    dual_values = _dual_values(vectors / scale, duals, feasible[:, kept], demand)
+    return replace(found, dual_values=dual_values, feasible=feasible[:, kept])
 
 
 def relax_classes(instance: Instance, columns: OfferingsTable, feasible: Mask) -> Duals:
