@@ -10,6 +10,7 @@ from benchmarks.solve import mix, rules
 from dovetail.model.problem import Budget
 from dovetail.solve.pack.aggregation import CoarseClasses
 from dovetail.solve.solver import solve
+from dovetail.testing.crowds import crowd
 from dovetail.verify import verify
 
 _ROOM = np.array([[4_000, 16_000], [8_000, 16_000], [64_000, 128_000]], dtype=np.int64)
@@ -72,3 +73,11 @@ def test_many_different_pods_are_packed_first_fit_at_once() -> None:
     assert not plan.unschedulable
     assert plan.work < 600_000
     assert plan.cost.gap < 0.01
+
+
+def test_a_plan_without_any_node_is_one_too() -> None:
+    """Limits leave nothing to be bought, whatever work there is to look for better."""
+    problem = crowd(500_258, 4, 1)
+    plan = solve(problem, Budget(30_000))
+    assert not plan.claims
+    assert len(plan.unschedulable) == 4

@@ -325,6 +325,8 @@ class Improver:
         Each pod goes where least is left.
         """
         packer, nodes = self._packer, packing.candidates
+        if len(nodes) < 2:
+            return packing
         columns, counts = _columns(packer, nodes), self._patterns(nodes)
         left = packer.capacity[columns] - counts @ packer.vectors
         for row in sorted(range(len(nodes)), key=lambda row: -nodes[row].price)[:MANY]:
