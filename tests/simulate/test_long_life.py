@@ -74,6 +74,7 @@ BOUNDS = {
     "controllers: NodeView.": 50,
     "controllers: WatchEvent.": 50,
     "controllers: Command.": 50,
+    "controllers: Move.": 50,
     "controllers: ExistingNode.": 200,
     "controllers: TaskGroup._tasks": 20,
 }
