@@ -126,8 +126,8 @@ def size(seed: int) -> tuple[int, int]:
 async def _measured(arguments: argparse.Namespace) -> list[Sample]:
     nanoseconds = round(arguments.deadline * SECOND)
     seeds = range(arguments.first, arguments.first + arguments.problems)
+    collect_seldom()  # as the controller and its worker do
     if arguments.cpu:
-        collect_seldom()  # as the worker does
         return [await _sample(seed, arguments, _by_cpu(nanoseconds, arguments.speed)) for seed in seeds]
     async with ProcessPlanner() as planner:
 
