@@ -65,7 +65,7 @@ _SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
 @by_identity(32_768)
 def sort_of(pod: Pod) -> Sort:
     """The sort of a pod, found once: each question about a cluster has most pods of the one before it."""
-    key = (*_glance(pod), *pod.metadata.labels.items())
+    key = _glance(pod), *pod.metadata.labels.items()
     found = _SORTS.get(key) or Sort(_ask(pod, _without_names(pod.spec)))
     return _SORTS.setdefault(key, found)
 
