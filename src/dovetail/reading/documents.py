@@ -10,6 +10,7 @@ from dovetail.base.errors import InputError
 from dovetail.reading.jsontext import read_json
 from dovetail.reading.kinds import forget_managers
 from dovetail.reading.located import Located
+from dovetail.reading.served import ServedPod
 from dovetail.reading.sources import Text, texts
 from dovetail.reading.yamltext import read_yaml
 
@@ -43,6 +44,10 @@ def documents(
                     note(f"{text.source}: left out, its lines have neither apiVersion nor kind")
                     break
                 found = True
+                if isinstance(whole, ServedPod):
+                    count += 1
+                    yield whole
+                    continue
                 for document in _taken_apart(whole):
                     if isinstance(document.value, dict):
                         count += 1
@@ -68,8 +73,9 @@ def documents(
 def _is_record(text: Text, first: Located) -> bool:
     """Of a file of lines that lies in a folder: are these logs or histories, as lie beside scenarios?"""
     lines = text.source.removesuffix(".gz").endswith((".jsonl", ".ndjson"))
-    value = first.value
-    return lines and not text.named and isinstance(value, dict) and not {"apiVersion", "kind"} & value.keys()
+    if not lines or text.named:
+        return False
+    return isinstance(first.value, dict) and not {"apiVersion", "kind"} & first.value.keys()
 
 
 def _parsed(text: Text) -> Iterator[Located]:

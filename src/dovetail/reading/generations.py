@@ -14,6 +14,7 @@ from dovetail.reading.kinds import is_from_server
 from dovetail.reading.located import Located
 from dovetail.reading.paths import at
 from dovetail.reading.refusals import broken, refusal, subject, unknown_field
+from dovetail.reading.served import ServedPod
 
 _MOST_NAMED = 3  # fields of a workload
 
@@ -48,6 +49,8 @@ def _today_already(located: Located) -> bool:
 
     A cluster has thousands of these.
     """
+    if isinstance(located, ServedPod):
+        return True
     if located.value.get("kind") != "Pod":
         return False
     text = located.text()  # there is none of what came from an API server
@@ -114,6 +117,8 @@ def _newer(document: Document, unknown: list[str]) -> str:
 
 
 def _admitted(located: Located) -> Located:
+    if isinstance(located, ServedPod):
+        return located
     schema = old_schema(located.value)
     if schema is None:
         return located

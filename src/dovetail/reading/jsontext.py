@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -13,9 +14,10 @@ import msgspec
 from dovetail.base.errors import InputError
 from dovetail.reading.kinds import is_from_server
 from dovetail.reading.located import Located
+from dovetail.reading.served import ServedPod, ServedPods
 
 _SPACE = " \t\r\n"
-_BETWEEN = f"{_SPACE},"  # two items of a list
+_BETWEEN = re.compile(f"[{_SPACE},]*")  # two items of a list
 
 
 class _List(msgspec.Struct):
@@ -63,8 +65,8 @@ def _is_one(text: str) -> bool:
     return True
 
 
-def _skipped(text: str, at: int, over: str = _SPACE) -> int:
-    while at < len(text) and text[at] in over:
+def _skipped(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
         at += 1
     return at
 
@@ -84,16 +86,23 @@ def _document(part: str, source: str, text: str, at: int, envelope: _List | None
         yield _located(part, source, text, at, place)
         return
     inherited = {"apiVersion": envelope.api_version, "kind": envelope.kind.removesuffix("List")}
+    inherited = inherited if inherited["kind"] else {}
+    pods = ServedPods()
+    ascii_only = text.isascii()
     for index, item in enumerate(envelope.items):
-        words = bytes(item).decode()
+        size = len(memoryview(item)) if ascii_only else len(bytes(item).decode())
         # The items come in the order of the text, with a comma between them.
-        at = _skipped(text, at, _BETWEEN) if index else text.index(words, at)
-        found = _located(words, source, text, at, place)
-        if isinstance(found.value, dict) and inherited["kind"]:
-            for key, value in inherited.items():
-                found.value.setdefault(key, value)
-        yield found
-        at += len(words)
+        at = _BETWEEN.match(text, at).end() if index else text.index(bytes(item).decode(), at)  # type: ignore[union-attr]
+        pod = pods.read(item, inherited)
+        if pod is not None:
+            yield ServedPod(pod, source, *place.of(at), _piece(text, at, at + size), inherited)
+        else:
+            found = _located(bytes(item).decode(), source, text, at, place)
+            if isinstance(found.value, dict):
+                for key, value in inherited.items():
+                    found.value.setdefault(key, value)
+            yield found
+        at += size
 
 
 def _located(part: str, source: str, text: str, at: int, place: _Place) -> Located:
@@ -103,7 +112,11 @@ def _located(part: str, source: str, text: str, at: int, place: _Place) -> Locat
     end = at + len(part)
     if isinstance(value, dict) and not is_from_server(value):  # which writes no key twice
         _refuse_twins(part, source, line)
-    return Located(value, source, line, column, lambda: text[at:end])
+    return Located(value, source, line, column, _piece(text, at, end))
+
+
+def _piece(text: str, start: int, end: int) -> Callable[[], str]:
+    return lambda: text[start:end]
 
 
 def _refuse_twins(part: str, source: str, line: int) -> None:

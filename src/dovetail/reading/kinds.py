@@ -24,6 +24,7 @@ _NOT_READ = {
 }
 _EXTENSIONS = "extensions"  # what Deployment and Ingress were in long ago
 _MARKS = ("uid", "resourceVersion")  # of metadata: only a server writes them
+DEFAULT_NAMESPACE = "default"
 _START = "a manifest starts with lines such as 'apiVersion: apps/v1' and 'kind: Deployment'"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -79,7 +79,7 @@ class Located:
 
         `moved` holds the fields that are elsewhere in the value: (path in it, path in the text).
         """
-        return replace(self, value=value, moved=moved)
+        return Located(value, self.source, self.line, self.column, self.text, self.spans, self.outer, moved)
 
     def _written(self, path: str) -> str:
         """The path of a field in the text; the longest that is known to have moved counts."""

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
 from dovetail.reading.documents import documents
 from dovetail.reading.generations import today
-from dovetail.reading.kinds import group_of, is_from_server, unknown_kind
+from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
 from dovetail.reading.paths import at, steps
 from dovetail.reading.refusals import broken, refusal, subject, unknown_field
+from dovetail.reading.served import ServedPod
 from dovetail.reading.workloads import as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"
-_DEFAULT_NAMESPACE = "default"
 _LARGE: dict[str, type[Object]] = {"Pod": Pod, "Node": Node}  # of which a cluster has thousands
 # Kinds that stand for manifests which lie elsewhere.
 _MAKERS = {
@@ -47,7 +48,7 @@ _INDEX = re.compile(r"\[\d+\]")
 _WORDS = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """One object. `document` has the server's defaults; `located` is what was written, and where.
 
@@ -55,9 +56,13 @@ class Manifest:
     `located` then is the object itself.
     """
 
-    document: dict[str, Any]
     object: Object
     located: Located
+    admitted: dict[str, Any] | None = None  # None: the document is what its server has
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        return _served(self.located.value) if self.admitted is None else self.admitted
 
     @property
     def source(self) -> str:
@@ -71,7 +76,8 @@ class Manifest:
     @property
     def foreign(self) -> bool:
         """True iff it stands for an object of another group."""
-        return bool(self.located.value.get("apiVersion") != self.document["apiVersion"])
+        made = self.admitted
+        return made is not None and bool(self.located.value.get("apiVersion") != made["apiVersion"])
 
     @property
     def written(self) -> tuple[str, str]:
@@ -195,6 +201,9 @@ class _Reader:
             self.fault(refusal(located, "", "nested too deeply"))
 
     def _take(self, located: Located) -> None:
+        if isinstance(located, ServedPod) and not self.strict:
+            self.manifests.append(Manifest(located.pod, located))
+            return
         document = located.value
         if str(document.get("apiVersion", "")).startswith(_SCENARIOS):
             return  # a scenario lies beside its cluster's manifests; it is no object of a cluster
@@ -242,7 +251,7 @@ class _Reader:
             raise refusal(located, "metadata.name", "a name is required")
         if kind is Pod and not document.get("spec"):
             raise refusal(located, "spec", "a pod needs a spec with at least one container")
-        self.manifests.append(Manifest(document, _decoded(document, kind, located), located))
+        self.manifests.append(Manifest(_decoded(document, kind, located), located, document))
 
     def _take_foreign(self, located: Located) -> None:
         """An object whose kind is not known: a mistake, a workload of another group, or of no concern."""
@@ -274,7 +283,7 @@ class _Reader:
         meta = document.get("metadata")
         if not isinstance(meta, dict):
             return
-        space = meta.get("namespace") or _DEFAULT_NAMESPACE
+        space = meta.get("namespace") or DEFAULT_NAMESPACE
         owners = meta.get("ownerReferences")
         owner = next(
             (
@@ -360,7 +369,7 @@ def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
             Cause(_moved(cause.field, path), cause.message, cause.reason) for cause in invalid.causes
         )
         raise broken(causes, located) from None
-    return Manifest(document, _decoded(document, kind, located), located)
+    return Manifest(_decoded(document, kind, located), located, document)
 
 
 def _moved(field: str, path: str) -> str:
@@ -392,5 +401,5 @@ def _served(document: dict[str, Any]) -> dict[str, Any]:
 def _with_namespace(document: dict[str, Any]) -> dict[str, Any]:
     kind = BY_GVK.get((document["apiVersion"], document["kind"]))
     if kind is not None and kind.NAMESPACED:
-        document.setdefault("metadata", {}).setdefault("namespace", _DEFAULT_NAMESPACE)
+        document.setdefault("metadata", {}).setdefault("namespace", DEFAULT_NAMESPACE)
     return document

@@ -214,8 +214,10 @@ def _bytes(file: str, source: str) -> bytes:
         if stat.S_ISREG(mode):
             if path.stat().st_size > _MOST_OF_A_FILE:
                 raise _too_much(source, _MOST_OF_A_FILE, "split it")
-            with path.open("rb") as stream:
-                return _limited(stream, source, _MOST_OF_A_FILE)
+            raw = path.read_bytes()
+            if raw.startswith(b"\0"):
+                raise _no_text(raw, source)
+            return raw
         if stat.S_ISFIFO(mode):
             return _from_pipe(file, source)
         if stat.S_ISCHR(mode) and path.samefile(os.devnull):

@@ -1,0 +1,147 @@
+"""Pods of a server, thousands of them in a dump: the spec that replicas share is read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from dovetail.api.admission import fits
+from dovetail.api.codec import decode, encode, pared
+from dovetail.api.core import Pod, PodSpec, PodStatus, Volume
+from dovetail.api.core_schema import default_pod_spec, object_meta
+from dovetail.api.generations.upgrade import upgrade
+from dovetail.api.meta import Meta
+from dovetail.api.shape import Shape
+from dovetail.reading.kinds import DEFAULT_NAMESPACE, forget_managers
+from dovetail.reading.located import Located
+
+_OLD_NAMES = b"karpenter"  # is in those of all generations
+# What differs between replicas: the name of the volume with their credentials, and their node.
+_CREDENTIALS = b'"kube-api-access-'
+_NAMED_VOLUME = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
+_NODE = b'"nodeName":'
+_NAMED_NODE = re.compile(rb'"nodeName":\s*"([a-z0-9.-]+)"')
+_ANY = "*dovetail*"  # stands for both: no name of Kubernetes is such
+_VOLUME = f'"{_ANY}"'.encode()
+_UNREAD = Volume(name=_ANY)
+
+
+class _Text(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
+    """A pod with its parts still as text."""
+
+    metadata: msgspec.Raw
+    spec: msgspec.Raw
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+    api_version: str = ""
+    kind: str = ""
+
+
+_TEXT = msgspec.json.Decoder(_Text)
+
+
+class ServedPod(Located):
+    """A pod as its server has it, typed. The value is made of its text when it is asked for."""
+
+    pod: Pod
+    _inherited: Mapping[str, str]  # what it does not say itself
+
+    def __init__(
+        self,
+        pod: Pod,
+        source: str,
+        line: int,
+        column: int,
+        text: Callable[[], str],
+        inherited: Mapping[str, str],
+    ) -> None:
+        super().__init__(None, source, line, column, text)
+        del self.__dict__["value"]
+        self.__dict__.update(pod=pod, _inherited=inherited)
+
+    @cached_property
+    def value(self) -> Any:
+        """What was written, without who wrote which field."""
+        found = msgspec.json.decode(self.text())
+        for key, value in self._inherited.items():
+            found.setdefault(key, value)
+        forget_managers(found)
+        return found
+
+
+class ServedPods:
+    """Reads pods of a server. Most of a pod's text is its spec, which it shares with other replicas."""
+
+    def __init__(self) -> None:
+        self._specs: dict[bytes, PodSpec | None] = {}  # None: it takes a closer look
+        self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._meta = Shape(object_meta())
+
+    def read(self, text: msgspec.Raw, inherited: Mapping[str, str]) -> Pod | None:
+        """The pod that the closer look would make of a text; None where only that can tell.
+
+        That is so where there is anything to say of it, and of pods that no server has had. The volume with
+        the credentials of a pod has a name of no meaning, here the same in all.
+        """
+        try:
+            parts = _TEXT.decode(text)
+            kind = parts.api_version or inherited.get("apiVersion"), parts.kind or inherited.get("kind")
+            if kind != (Pod.API_VERSION, Pod.KIND):
+                return None
+            written = bytes(parts.metadata)
+            meta = msgspec.json.decode(written)
+            if _OLD_NAMES in written or not self._meta.fits(meta):
+                return None
+            metadata = decode(meta, Meta)
+            status = decode(msgspec.json.decode(parts.status), PodStatus)
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+            return None
+        if not (metadata.uid or metadata.resource_version) or not (metadata.name or metadata.generate_name):
+            return None
+        spec = self._spec(bytes(parts.spec))
+        if spec is None:
+            return None
+        labels = self._labels.setdefault(tuple(metadata.labels.items()), metadata.labels)
+        namespace = metadata.namespace if "namespace" in meta else DEFAULT_NAMESPACE
+        return Pod(metadata=replace(metadata, labels=labels, namespace=namespace), spec=spec, status=status)
+
+    def _spec(self, text: bytes) -> PodSpec | None:
+        at = text.find(_CREDENTIALS)
+        found = _NAMED_VOLUME.match(text, at) if at >= 0 else None
+        if found:
+            text = text.replace(found[0], _VOLUME)
+        at = text.find(_NODE)
+        placed = _NAMED_NODE.match(text, at) if at >= 0 else None
+        if placed:
+            text = b"".join((text[: placed.start(1)], _ANY.encode(), text[placed.end(1) :]))
+        if text not in self._specs:
+            self._specs[text] = _read(text, placed=placed is not None)
+        spec = self._specs[text]
+        return replace(spec, node_name=placed[1].decode()) if placed and spec is not None else spec
+
+
+def _read(text: bytes, *, placed: bool) -> PodSpec | None:
+    """The spec of all pods with this text; None for one of which there is anything to say."""
+    try:
+        document = {
+            "apiVersion": Pod.API_VERSION,
+            "kind": Pod.KIND,
+            "metadata": {"name": _ANY},
+            "spec": msgspec.json.decode(text),
+        }
+        if not fits(document):
+            return None
+        if _OLD_NAMES in text and upgrade([document])[0].document is not document:
+            return None
+        made = pared(document, Pod)
+        default_pod_spec(made["spec"])
+        spec = decode(made["spec"], PodSpec)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return None
+    # What was put for a name is nowhere else, such as in a selector, and names no volume that is looked at.
+    others = replace(spec, volumes=tuple(one for one in spec.volumes if one != _UNREAD), node_name="")
+    return None if (spec.node_name == _ANY) != placed or _ANY in repr(encode(others)) else spec
