@@ -10,11 +10,8 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import fields
 
-from dovetail.api.core import Pod
-from dovetail.model.filters import PodFacts
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
-from dovetail.model.selector import EVERYTHING
 from dovetail.verify.claim import claim_violations
 from dovetail.verify.existing import existing_violations
 from dovetail.verify.missed import missed_violations
@@ -22,14 +19,15 @@ from dovetail.verify.replay import replay_violations
 from dovetail.verify.unused import unused_violations
 from dovetail.verify.violation import Violation
 from dovetail.verify.whole import whole_violations
-from dovetail.verify.worlds import Catalogue, attached
+from dovetail.verify.worlds import Catalogue, looks_at_names
 
 __all__ = ["Violation", "verify"]
 
 
-# What of a claim is neither a name nor a mapping.
+# What of a claim its offer does not follow from, and is neither a name nor a mapping.
+_OFFERED = {"pool", "requirements", "labels", "instance_types"}
 _PLAIN = tuple(
-    one.name for one in fields(PlannedClaim) if one.name not in ("name", "pods", "requests", "labels")
+    one.name for one in fields(PlannedClaim) if one.name not in {*_OFFERED, "name", "pods", "requests"}
 )
 
 
@@ -40,10 +38,10 @@ def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
         # Pods that are unknown or in two places would only cause more of the same below.
         return _sorted(found)
     catalogue = Catalogue(problem)
-    names = _Names(catalogue)
+    named = any(looks_at_names(item.facts.node_rule) for item in catalogue.daemons)
     right: set[Hashable] = set()
     for claim in plan.claims:
-        content = names.content(claim)
+        content = None if named else _content(catalogue, claim)
         if content is not None and content in right:
             continue
         faults = tuple(claim_violations(catalogue, claim))
@@ -58,42 +56,20 @@ def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
     return _sorted(found)
 
 
-class _Names:
-    """Says where names count: a pod or daemon may ask for one node, and a volume be of one pod."""
+def _content(catalogue: Catalogue, claim: PlannedClaim) -> Hashable | None:
+    """All that the rules on one claim look at, but names: what is right of one is right of its equals.
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-        self._daemons = any(_looks_at_names(item.facts) for item in catalogue.daemons)
-        self._specs: dict[int, bool] = {}  # by identity: the problem holds them as long as this lasts
-
-    def content(self, claim: PlannedClaim) -> Hashable | None:
-        """All that the rules on one claim look at, but names: what is right of one is right of its equals.
-
-        Pods are equal that are made of one template. None where a name counts.
-        """
-        pods = [self._catalogue.pods[key] for key in claim.pods]
-        if self._daemons or any(map(self._count, pods)):
-            return None
-        made_of = Counter(
-            (pod.metadata.namespace, id(pod.spec), tuple(pod.metadata.labels.items())) for pod in pods
-        )
-        return (
-            tuple(getattr(claim, name) for name in _PLAIN),
-            frozenset(claim.requests.items()),
-            frozenset(claim.labels.items()),
-            frozenset(made_of.items()),
-        )
-
-    def _count(self, pod: Pod) -> bool:
-        known = self._specs.get(id(pod.spec))
-        if known is None:
-            known = attached(pod) or _looks_at_names(self._catalogue.facts_of(pod))
-            self._specs[id(pod.spec)] = known
-        return known
-
-
-def _looks_at_names(facts: PodFacts) -> bool:
-    return any(term.fields != EVERYTHING for term in facts.node_rule.terms or ())
+    None where a name counts.
+    """
+    made_of = Counter(map(catalogue.template, claim.pods))
+    if None in made_of:
+        return None
+    return (
+        catalogue.offer(claim),
+        tuple(getattr(claim, name) for name in _PLAIN),
+        frozenset(claim.requests.items()),
+        frozenset(made_of.items()),
+    )
 
 
 def _sorted(found: list[Violation]) -> tuple[Violation, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 from dovetail.model import labels
@@ -22,14 +23,20 @@ from dovetail.verify.worlds import Catalogue, Offer, node_keys
 def claim_violations(catalogue: Catalogue, claim: PlannedClaim) -> Iterator[Violation]:
     """Everything that must hold of a claim whatever else is in the plan."""
     offer = catalogue.offer(claim)
-    facts = [catalogue.facts(pod) for pod in claim.pods]
+    facts = [catalogue.facts(key) for key in claim.pods]
     pool = catalogue.pools[claim.pool]
-    yield from _of_pool(pool, claim)
+    yield from offer.once(("pool", claim.taints), partial(_of_pool, pool, claim))
     yield from (Violation("offerings", claim.name, fault) for fault in offer.faults)
     yield from _cheapest(catalogue, claim, offer)
-    yield from _min_values(catalogue, pool, claim)
+    relaxed = claim.min_values_relaxed
+    yield from offer.once(("minValues", relaxed), partial(_min_values, catalogue, pool, claim))
     yield from _taints(pool, facts)
-    yield from _places(catalogue, claim, facts, offer)
+    for key, item in zip(claim.pods, facts, strict=True):
+        template = catalogue.template(key)
+        if template is None:
+            yield from _place(catalogue, claim, item, offer)
+        else:
+            yield from offer.once(("place", template), partial(_place, catalogue, claim, item, offer))
     yield from _room(catalogue, claim, facts, offer)
 
 
@@ -99,30 +106,27 @@ def _min_values(catalogue: Catalogue, pool: Pool, claim: PlannedClaim) -> Iterat
 def _taints(pool: Pool, pods: list[PodFacts]) -> Iterator[Violation]:
     """Startup taints go by themselves; the pool's others must be tolerated."""
     hard = [item for item in pool.taints if item.effect in HARD_EFFECTS]
-    for facts in pods:
+    for facts in pods if hard else ():
         for taint in untolerated(hard, facts.pod.spec.tolerations):
             message = f"does not tolerate {taint.key}:{taint.effect} of pool {pool.name}"
             yield Violation("taints", facts.pod.key, message)
 
 
-def _places(
-    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], offer: Offer
-) -> Iterator[Violation]:
-    """Whatever the cloud picks, each pod's node rules and volumes accept the node."""
+def _place(catalogue: Catalogue, claim: PlannedClaim, facts: PodFacts, offer: Offer) -> Iterator[Violation]:
+    """Whatever the cloud picks, the pod's node rules and volumes accept the node."""
     index = catalogue.problem.volumes
-    for facts in pods:
-        reason = ignored_reason(facts.pod, index)
-        if reason:
-            yield Violation("volumes", facts.pod.key, reason)
-        keys = node_keys([facts]) | {labels.ZONE, labels.REGION}
-        for node in offer.distinct(keys):
-            view = NodeView(claim.name, node, {})
-            if not facts.node_rule.matches(claim.name, node):
-                message = f"its node selector or affinity refuses {claim.name} with {_text(node)}"
-                yield Violation("node affinity", facts.pod.key, message)
-            elif volume_binding(facts, view, index) or volume_zone(facts, view, index):
-                message = f"its volumes cannot be reached from {claim.name} with {_text(node)}"
-                yield Violation("volumes", facts.pod.key, message)
+    reason = ignored_reason(facts.pod, index)
+    if reason:
+        yield Violation("volumes", facts.pod.key, reason)
+    keys = node_keys([facts]) | {labels.ZONE, labels.REGION}
+    for node in offer.distinct(keys):
+        view = NodeView(claim.name, node, {})
+        if not facts.node_rule.matches(claim.name, node):
+            message = f"its node selector or affinity refuses {claim.name} with {_text(node)}"
+            yield Violation("node affinity", facts.pod.key, message)
+        elif volume_binding(facts, view, index) or volume_zone(facts, view, index):
+            message = f"its volumes cannot be reached from {claim.name} with {_text(node)}"
+            yield Violation("volumes", facts.pod.key, message)
 
 
 def _room(

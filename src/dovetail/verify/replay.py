@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from dovetail.model.affinity import affinity_rules
+from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.plan import Plan
+from dovetail.model.spread import SpreadRule
 from dovetail.verify.existing import cluster_view
 from dovetail.verify.legal_orders import Kinds, Step, Stuck, Weights, considerate, eager, in_turns
 from dovetail.verify.violation import Violation
-from dovetail.verify.worlds import Catalogue
+from dovetail.verify.worlds import Catalogue, Offer
 
 # Orders that are tried before a plan is taken to have no legal one.
 _ATTEMPTS = 12
@@ -24,18 +25,20 @@ Undecided = Mapping[str, Mapping[str, frozenset[str]]]
 def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Place the pods one by one on the nodes of the plan, in whichever order works."""
     steps = list(_steps(catalogue, plan))
-    keys = _rule_keys(catalogue, steps)
+    kinds = {step.kind: step.facts for step in steps}
+    keys = _rule_keys(catalogue, kinds.values())
     if not keys:
         return
-    undecided = {claim.name: _undecided(catalogue, claim, keys) for claim in plan.claims}
+    undecided = _undecided(catalogue, plan, keys)
     broken = [
-        *_spread_where_undecided(catalogue, plan, steps, undecided),
+        *_spread_where_undecided(steps, kinds, undecided),
         *_anti_where_undecided(catalogue, plan, steps, undecided),
     ]
     if broken:
         yield from broken
         return
-    stuck = _search(catalogue, plan, steps, undecided)
+    tied = _tied(catalogue, kinds)
+    stuck = _search(catalogue, plan, [step for step in steps if step.kind in tied], undecided)
     for step, reason in stuck:
         message = f"has no turn on {step.node} in any order tried: {reason}"
         yield Violation("between pods", step.facts.pod.key, message)
@@ -49,55 +52,91 @@ def _steps(catalogue: Catalogue, plan: Plan) -> Iterator[Step]:
         yield from (kinds.step(catalogue.facts(pod), node) for pod in pods)
 
 
-def _undecided(catalogue: Catalogue, claim: PlannedClaim, keys: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Labels that the claim's node may have with more than one value, or with one or without."""
-    offer = catalogue.offer(claim)
-    found: dict[str, frozenset[str]] = {}
-    for key in sorted(keys - {HOSTNAME}):
-        values = offer.values(key)
-        everything = frozenset(value for some in values for value in some)
-        if len(everything) > 1 or (everything and () in values):
-            found[key] = everything
-    return found
+def _undecided(catalogue: Catalogue, plan: Plan, keys: frozenset[str]) -> Undecided:
+    """Labels that a claim's node may have with more than one value, or with one or without."""
+    by_offer: dict[Offer, dict[str, frozenset[str]]] = {}
+    for offer in map(catalogue.offer, plan.claims):
+        if offer in by_offer:
+            continue
+        found = by_offer[offer] = {}
+        for key in sorted(keys - {HOSTNAME}):
+            values = offer.values(key)
+            everything = frozenset(value for some in values for value in some)
+            if len(everything) > 1 or (everything and () in values):
+                found[key] = everything
+    return {claim.name: by_offer[catalogue.offer(claim)] for claim in plan.claims}
 
 
-def _rule_keys(catalogue: Catalogue, steps: list[Step]) -> frozenset[str]:
+def _rule_keys(catalogue: Catalogue, kinds: Iterable[PodFacts]) -> frozenset[str]:
     """The labels whose values are domains of some rule between pods."""
-    keys = {rule.key for step in steps for rule in step.facts.spread}
-    keys |= {
-        rule.key
-        for step in steps
-        for rule in (*step.facts.affinity.affinity, *step.facts.affinity.anti_affinity)
-    }
-    return frozenset(keys | _repelling_keys(catalogue))
+    keys = {rule.key for rule in _repelling(catalogue)}
+    for facts in kinds:
+        keys.update(rule.key for rule in facts.spread)
+        keys.update(rule.key for rule in _between(facts))
+    return frozenset(keys)
 
 
-def _repelling_keys(catalogue: Catalogue) -> set[str]:
-    """The labels by which pods that run repel others."""
+def _repelling(catalogue: Catalogue) -> set[AffinityRule]:
+    """The rules by which pods that run repel others."""
     bound = (pod for node in catalogue.problem.nodes for pod in node.pods)
-    return {rule.key for pod in bound for rule in affinity_rules(pod).anti_affinity}
+    return {rule for pod in bound for rule in affinity_rules(pod).anti_affinity}
+
+
+def _between(facts: PodFacts) -> tuple[AffinityRule, ...]:
+    return (*facts.affinity.affinity, *facts.affinity.anti_affinity)
 
 
 def _constrained(facts: PodFacts) -> bool:
-    return bool(facts.spread or facts.affinity.affinity or facts.affinity.anti_affinity)
+    return bool(facts.spread or _between(facts))
+
+
+def _tied(catalogue: Catalogue, kinds: Mapping[int, PodFacts]) -> frozenset[int]:
+    """The kinds of pods that some rule between pods is of or about.
+
+    Others have a turn at any time, wherever they go, and take nobody else's.
+    """
+    namespaces = catalogue.problem.namespaces
+    rules = _repelling(catalogue).union(*map(_between, kinds.values()))
+    counting = _Counting(kinds)
+    return frozenset(
+        kind
+        for kind, facts in kinds.items()
+        if _constrained(facts)
+        or any(rule.matches(facts.namespace, facts.labels, namespaces) for rule in rules)
+        or counting.rules(facts)
+    )
+
+
+class _Counting:
+    """The spread rules of all kinds of pods, by the pods that they count."""
+
+    def __init__(self, kinds: Mapping[int, PodFacts]) -> None:
+        self._by_namespace: dict[str, set[SpreadRule]] = {}
+        for facts in kinds.values():
+            for rule in facts.spread:
+                self._by_namespace.setdefault(rule.namespace, set()).add(rule)
+
+    def rules(self, facts: PodFacts) -> set[SpreadRule]:
+        """Those that count such a pod."""
+        of_its_namespace = self._by_namespace.get(facts.namespace, ())
+        return {rule for rule in of_its_namespace if rule.counts(facts.namespace, facts.labels)}
 
 
 def _spread_where_undecided(
-    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
+    steps: list[Step], kinds: Mapping[int, PodFacts], undecided: Undecided
 ) -> Iterator[Violation]:
     """A label may stay open only if no spread rule counts the claim's pods by it."""
-    rules = {rule for step in steps for rule in step.facts.spread}
-    counted = {
-        step.kind: {rule.key for rule in rules if rule.counts(step.facts.namespace, step.facts.labels)}
-        for step in {step.kind: step for step in steps}.values()
-    }
-    kinds = {step.facts.pod.key: step.kind for step in steps}
-    for claim in plan.claims:
-        for pod in claim.pods if undecided[claim.name] else ():
-            keys = {rule.key for rule in catalogue.facts(pod).spread} | counted[kinds[pod]]
-            for key in sorted(keys & undecided[claim.name].keys()):
-                message = f"{claim.name} may get any of several values of {key}, by which the pod is counted"
-                yield Violation("undecided", pod, message)
+    counting = _Counting(kinds)
+    counted: dict[int, set[str]] = {}
+    for step in steps:
+        open_labels, facts = undecided.get(step.node), step.facts
+        if not open_labels:
+            continue
+        if step.kind not in counted:
+            counted[step.kind] = {rule.key for rule in (*facts.spread, *counting.rules(facts))}
+        for key in sorted(counted[step.kind] & open_labels.keys()):
+            message = f"{step.node} may get any of several values of {key}, by which the pod is counted"
+            yield Violation("undecided", step.facts.pod.key, message)
 
 
 def _anti_where_undecided(
@@ -106,7 +145,7 @@ def _anti_where_undecided(
     """Pods that repel each other share no value that either's node may get."""
     open_labels = {key for some in undecided.values() for key in some}
     repelling = {rule.key for step in steps for rule in step.facts.affinity.anti_affinity}
-    if open_labels.isdisjoint(repelling | _repelling_keys(catalogue)):
+    if open_labels.isdisjoint(repelling | {rule.key for rule in _repelling(catalogue)}):
         return
     view = _nodes(catalogue, plan, undecided, frozenset())
     everything = [*steps]
@@ -171,10 +210,13 @@ def _nodes(
     will be. Where spread rules look at the label it is left out instead: the domain is not known to exist.
     """
     view = cluster_view(catalogue, list(catalogue.problem.nodes))
+    certain: dict[Offer, dict[str, str]] = {}
     for claim in plan.claims:
-        possible = catalogue.offer(claim).first.possible
-        labels = {key: values[0] for key, values in possible.items() if key not in undecided[claim.name]}
-        labels[HOSTNAME] = claim.name
+        offer, unsure = catalogue.offer(claim), undecided[claim.name]
+        if offer not in certain:
+            possible = offer.first.possible
+            certain[offer] = {key: values[0] for key, values in possible.items() if key not in unsure}
+        labels = {**certain[offer], HOSTNAME: claim.name}
         labels.update({key: f"?{claim.name}" for key in undecided[claim.name] if key not in spread_keys})
         view.set_node(NodeView(claim.name, labels, {}, taints=claim.taints))
     return view

@@ -8,7 +8,7 @@ plan buys already, counts as empty.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dovetail.model.filters import PodFacts
@@ -24,7 +24,7 @@ from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import volume_alternatives
 from dovetail.verify.violation import Violation
 from dovetail.verify.whole import commons_left
-from dovetail.verify.worlds import Catalogue, without_type
+from dovetail.verify.worlds import Catalogue, Offer, looks_at_names, without_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,24 @@ class _Group:
         """True iff the node takes part in the rule for certain."""
         return not self.rule.honor_affinity or self.nodes.matches(name, node)
 
-    def may_count_on(self, name: str, node: Mapping[str, str]) -> bool:
-        """True iff it does, or would with labels that are not certain yet."""
-        unsure = any(key not in node for key in _keys(self.nodes))
-        return unsure or self.counts_on(name, node)
+    def may_count_on(self, nodes: _Domains) -> Iterator[Mapping[str, str]]:
+        """Those that do, or would with labels that are not certain yet; of nodes that are alike, one."""
+        keys = _keys(self.nodes)
+        named = HOSTNAME in keys or self.rule.key == HOSTNAME or looks_at_names(self.nodes)
+        for name, node in (nodes.every if named else nodes.alike).items():
+            if any(key not in node for key in keys) or self.counts_on(name, node):
+                yield node
+
+
+class _Domains:
+    """Node or claim -> its labels, as far as they are certain and some spread rule looks at them."""
+
+    def __init__(self, every: Mapping[str, Mapping[str, str]]) -> None:
+        self.every = every
+        first: dict[Hashable, str] = {}
+        for name, node in every.items():
+            first.setdefault(frozenset((key, node[key]) for key in node if key != HOSTNAME), name)
+        self.alike = {name: every[name] for name in first.values()}  # one of those that differ in name alone
 
 
 def _keys(rule: NodeRule) -> set[str]:
@@ -62,6 +76,7 @@ def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     if not any(catalogue.facts(pod).spread for _, pods in _placed(plan) for pod in pods):
         return
     nodes = _domains(catalogue, plan)
+    labels = nodes.every
     members: dict[SpreadRule, list[tuple[str, str]]] = {}
     groups: dict[_Group, str] = {}
     for node, pods in _placed(plan):
@@ -73,9 +88,9 @@ def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
                     groups.setdefault(_Group(rule, facts.node_rule), pod)
     for group, pod in groups.items():
         counts = Counter(
-            nodes[node][group.rule.key]
+            labels[node][group.rule.key]
             for _, node in members[group.rule]
-            if group.rule.key in nodes[node] and group.counts_on(node, nodes[node])
+            if group.rule.key in labels[node] and group.counts_on(node, labels[node])
         )
         crowded = min((item for item, count in counts.items() if count > group.rule.max_skew), default="")
         empty = crowded and _empty(catalogue, plan, group, pod, nodes)
@@ -89,30 +104,27 @@ def _placed(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from sorted(plan.existing.items())
 
 
-def _domains(catalogue: Catalogue, plan: Plan) -> dict[str, dict[str, str]]:
-    """Node or claim -> its labels, as far as they are certain and some spread rule looks at them."""
+def _domains(catalogue: Catalogue, plan: Plan) -> _Domains:
     every = [catalogue.facts(pod) for _, pods in _placed(plan) for pod in pods]
-    spreading = [facts for facts in every if facts.spread]
+    spreading = list({id(facts.spread): facts for facts in every if facts.spread}.values())
     keys = {rule.key for facts in spreading for rule in facts.spread}
     keys = keys.union(*(_keys(facts.node_rule) for facts in spreading)) - {HOSTNAME}
-    found = {node.name: dict(node.labels) for node in catalogue.problem.nodes}
+    certain: dict[Offer, dict[str, str]] = {}
+    found: dict[str, Mapping[str, str]] = {node.name: node.labels for node in catalogue.problem.nodes}
     for claim in plan.claims:
         offer = catalogue.offer(claim)
-        values = {key: offer.values(key) for key in sorted(keys)}
-        single = {key: next(iter(some)) for key, some in values.items() if len(some) == 1}
-        found[claim.name] = {key: some[0] for key, some in single.items() if len(some) == 1}
-        found[claim.name][HOSTNAME] = claim.name
-    return found
+        if offer not in certain:
+            values = {key: offer.values(key) for key in sorted(keys)}
+            single = {key: next(iter(some)) for key, some in values.items() if len(some) == 1}
+            certain[offer] = {key: some[0] for key, some in single.items() if len(some) == 1}
+        found[claim.name] = {**certain[offer], HOSTNAME: claim.name}
+    return _Domains(found)
 
 
-def _empty(
-    catalogue: Catalogue, plan: Plan, group: _Group, pod: str, nodes: dict[str, dict[str, str]]
-) -> str:
+def _empty(catalogue: Catalogue, plan: Plan, group: _Group, pod: str, nodes: _Domains) -> str:
     """A domain without any node that could host the pod; '' if there is none."""
     key, facts = group.rule.key, catalogue.facts(pod)
-    used = {
-        labels[key] for name, labels in nodes.items() if key in labels and group.may_count_on(name, labels)
-    }
+    used = {labels[key] for labels in group.may_count_on(nodes) if key in labels}
     possible: set[str] = set()
     commons = commons_left(catalogue.problem, plan)
     for pool in catalogue.problem.pools:

@@ -59,13 +59,18 @@ def _names(problem: Problem, plan: Plan) -> Iterator[Violation]:
         yield Violation("names", name, "no such node")
     pools = {pool.name: {item.name for item in pool.instance_types} for pool in problem.pools}
     taken = Counter(claim.name for claim in plan.claims)
+    sold: set[tuple[str, tuple[str, ...]]] = set()  # of which nothing is unknown
     for claim in plan.claims:
         if taken[claim.name] > 1 or claim.name in nodes:
             yield Violation("names", claim.name, "the name is taken")
         if claim.pool not in pools:
             yield Violation("names", claim.name, f"there is no pool {claim.pool}")
             continue
-        for name in sorted(set(claim.instance_types) - pools[claim.pool]):
+        listed = claim.pool, claim.instance_types
+        unknown = () if listed in sold else sorted(set(claim.instance_types) - pools[claim.pool])
+        if not unknown:
+            sold.add(listed)
+        for name in unknown:
             yield Violation("names", claim.name, f"pool {claim.pool} has no instance type {name}")
         if not claim.instance_types or claim.instance_type not in claim.instance_types:
             yield Violation("names", claim.name, "its instance type is not among those listed")

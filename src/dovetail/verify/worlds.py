@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
 from msgspec.structs import replace
 
-from dovetail.api.core import Pod, Taint
+from dovetail.api.core import Pod, PodSpec, Taint
 from dovetail.api.meta import Meta
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, affinity_rules
@@ -19,8 +19,10 @@ from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import Resources, fits, total
+from dovetail.model.selector import EVERYTHING, NodeRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.verify.sold import Codes, Labels, Sold, World, Worlds, sold
+from dovetail.verify.violation import Violation
 
 _ALIKE = 8  # pods of one owner that a further one is compared with
 
@@ -36,6 +38,19 @@ class Offer:
         self._distinct: dict[tuple[str, ...], list[dict[str, str]]] = {}
         self._values: dict[str, frozenset[tuple[str, ...]]] = {}
         self._rooms: dict[Hashable, list[Room]] = {}
+        self._right: set[Hashable] = set()
+
+    def once(self, rule: Hashable, check: Callable[[], Iterator[Violation]]) -> Iterator[Violation]:
+        """What a rule has against a claim of this offer; one that has nothing against it is not asked again.
+
+        `rule` names all that it looks at besides the offer and the names of claims.
+        """
+        if rule in self._right:
+            return
+        found = list(check())
+        yield from found
+        if not found:
+            self._right.add(rule)
 
     @property
     def worlds(self) -> Iterator[World]:
@@ -145,6 +160,9 @@ class Room:
     asked: Resources  # by the daemons together
     sold: Sold
     types: Codes
+    least: dict[str, int] = field(
+        default_factory=dict
+    )  # of a resource on any of them, where it was asked for
 
     @staticmethod
     def of(daemons: Sequence[Daemon], goods: Sold, types: Iterable[int]) -> Room:
@@ -158,7 +176,9 @@ class Room:
         What only daemons ask for is no concern, however much it is.
         """
         load = {name: amount + self.asked.get(name, 0) for name, amount in asked.items() if amount > 0}
-        if all(amount <= int(self.sold.room(name)[self.types].min()) for name, amount in load.items()):
+        for name in load.keys() - self.least.keys():
+            self.least[name] = int(self.sold.room(name)[self.types].min())
+        if all(amount <= self.least[name] for name, amount in load.items()):
             return []
         positions = self.types.tolist()
         return [self.sold.kinds[one].name for one in positions if not fits(load, self.sold.rooms[one])]
@@ -176,14 +196,23 @@ def _sharing(pods: Iterable[Pod]) -> Iterator[Pod]:
     each pod that comes from a server, is left out.
     """
     seen: dict[Hashable, list[Pod]] = {}
+    plain: dict[int, PodSpec] = {}  # by the identity of those that the problem holds
     for pod in pods:
-        meta, spec = pod.metadata, pod.spec
+        meta = pod.metadata
         owner = meta.controller()
-        if spec.volumes and not attached(pod):
-            spec = replace(spec, volumes=())
+        spec = plain.get(id(pod.spec))
+        if spec is None:
+            spec = replace(pod.spec, volumes=()) if pod.spec.volumes and not attached(pod) else pod.spec
+            plain[id(pod.spec)] = spec
         some = seen.setdefault((meta.namespace, owner.name if owner else "", len(meta.labels)), [])
         like = next(
-            (one for one in some[:_ALIKE] if one.spec == spec and one.metadata.labels == meta.labels), None
+            (
+                one
+                for one in some[:_ALIKE]
+                if (one.spec is spec or one.spec == spec)
+                and (one.metadata.labels is meta.labels or one.metadata.labels == meta.labels)
+            ),
+            None,
         )
         if like is None:
             pod = pod if spec is pod.spec else replace(pod, spec=spec)
@@ -201,8 +230,9 @@ class Catalogue:
         self.pools = {pool.name: pool for pool in problem.pools}
         self.pods = {pod.key: pod for pod in _sharing(problem.pods)}
         self._facts: dict[str, PodFacts] = {}
-        # By the identity of spec and labels, which the problem holds: pods of one workload share them.
+        # By the identity of spec and labels, which the pods hold: those of one workload share them.
         self._alike: dict[tuple[int, int, str], PodFacts] = {}
+        self._templates: dict[tuple[int, int, str], int | None] = {}
         self._sold: dict[str, Sold] = {}  # by pool
         self._allocatable: dict[int, dict[str, int]] = {}  # by the identity of types, which the problem holds
         self._offers: dict[Hashable, Offer] = {}
@@ -229,9 +259,9 @@ class Catalogue:
 
     @cached_property
     def _repelling(self) -> tuple[AffinityRule, ...]:
-        bound = [pod for node in self.problem.nodes for pod in node.pods]
-        rules = {rule for pod in (*self.problem.pods, *bound) for rule in affinity_rules(pod).anti_affinity}
-        return tuple(rules)
+        bound = {rule for node in self.problem.nodes for pod in node.pods for rule in _anti_affinity(pod)}
+        pending = {rule for pod in self.pods for rule in self.facts(pod).affinity.anti_affinity}
+        return tuple(bound | pending)
 
     def repelled(self, facts: PodFacts) -> bool:
         """True iff some pod's required anti-affinity means this pod."""
@@ -240,7 +270,8 @@ class Catalogue:
 
     def facts(self, key: str) -> PodFacts:
         """A pending pod with its rules resolved."""
-        return self.facts_of(self.pods[key])
+        known = self._facts.get(key)
+        return self.facts_of(self.pods[key]) if known is None else known
 
     def facts_of(self, pod: Pod) -> PodFacts:
         """Any pod of the problem with its rules resolved, once however often it is asked for."""
@@ -249,10 +280,22 @@ class Catalogue:
             known = self._facts[pod.key] = self._resolved(pod)
         return known
 
+    def template(self, key: str) -> int | None:
+        """Equal for pending pods that are made of one template: rules on one node judge them alike.
+
+        None where names count: of one with a volume of its own, or that asks for a node by its name.
+        """
+        pod = self.pods[key]
+        made_of = _made_of(pod)
+        if made_of not in self._templates:
+            named = attached(pod) or looks_at_names(self.facts(key).node_rule)
+            self._templates[made_of] = None if named else len(self._templates)
+        return self._templates[made_of]
+
     def _resolved(self, pod: Pod) -> PodFacts:
         if attached(pod):
             return PodFacts.of(pod, self.problem.volumes)
-        key = (id(pod.spec), id(pod.metadata.labels), pod.metadata.namespace)
+        key = _made_of(pod)
         like = self._alike.get(key)
         if like is None:
             like = self._alike[key] = PodFacts.of(pod, self.problem.volumes)
@@ -304,6 +347,19 @@ class Catalogue:
         if found is None:
             found = self._allocatable[id(kind)] = kind.allocatable()
         return found
+
+
+def _made_of(pod: Pod) -> tuple[int, int, str]:
+    return id(pod.spec), id(pod.metadata.labels), pod.metadata.namespace
+
+
+def _anti_affinity(pod: Pod) -> tuple[AffinityRule, ...]:
+    return affinity_rules(pod).anti_affinity
+
+
+def looks_at_names(rule: NodeRule) -> bool:
+    """True iff it asks for nodes by their names."""
+    return any(term.fields != EVERYTHING for term in rule.terms or ())
 
 
 @lru_cache(maxsize=1_024)  # 2 KiB each, as model/requirement.py has them
