@@ -102,8 +102,10 @@ class Promises:
     Invariant: `_on` has the keys of `_by_pod` by machine, and no machine without one.
     """
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, changed: Callable[[str], None] = lambda _: None) -> None:
+        """`changed` is called with the name of each machine on which a place is given or ends."""
         self._window = window
+        self._changed = changed
         self._by_pod: dict[str, Promise] = {}
         self._on: dict[str, dict[str, None]] = {}
         self._turn = 0  # the last one
@@ -121,6 +123,7 @@ class Promises:
         turn = self._turn if before is None else before.turn
         self._by_pod[key] = Promise(pod.metadata.uid, machine, now, turn)
         self._on.setdefault(machine, {})[key] = None
+        self._changed(machine)
 
     def _drop(self, key: str) -> bool:
         promise = self._by_pod.pop(key, None)
@@ -132,6 +135,7 @@ class Promises:
         del self._on[machine][key]
         if not self._on[machine]:
             del self._on[machine]
+        self._changed(machine)
 
     def made(self, pod: Pod) -> bool:
         """True iff the pod had a promise, whether or not it holds; one whose machine went is forgotten."""
@@ -186,6 +190,10 @@ class Promises:
                 self.make(pod, one.machine, now)
                 return True
         return False
+
+    def moving(self) -> bool:
+        """True iff running pods are to move anywhere."""
+        return bool(self._moving)
 
     def successors(self, machines: Collection[str]) -> bool:
         """True iff running pods are to move to a machine that has one of these names."""

@@ -110,7 +110,8 @@ class State:
         # Names of claims or nodes -> until when they are nominated for pods that will be bound to them, in
         # the order in which that ends: what is nominated once it is gone ends with it.
         self._nominated: dict[str, int] = {}
-        self._promises = Promises(nomination_window)
+        self._followers: list[dict[str, None]] = []
+        self._promises = Promises(nomination_window, self._changed)
         # Names of claims and nodes that a command is about to delete.
         self._marked: dict[str, None] = {}
         self._expected: dict[str, Expectation] = {}
@@ -258,6 +259,24 @@ class State:
         """The machines that stay and on which pods were given places, whether those hold or not."""
         return (machine for name in self._promises.machines() if (machine := self.staying(name)) is not None)
 
+    def follow(self) -> dict[str, None]:
+        """Names of machines, in the order in which something of them changed first: the node, the claim, the
+        pods there, the places, a mark. Whoever asked for it takes out what it has looked at.
+
+        A machine is in it under its node's name, and may be under its claim's. At first all are in it.
+        """
+        names = dict.fromkeys(obj.metadata.name for kind in (NodeClaim, Node) for obj in self.all(kind))
+        self._followers.append(names)
+        return names
+
+    def _changed(self, name: str) -> None:
+        for names in self._followers:
+            names[name] = None
+
+    def moving(self) -> bool:
+        """True iff running pods are to move to machines."""
+        return self._promises.moving()
+
     def successors_on(self, machine: Machine) -> bool:
         """True iff running pods are to move to the machine."""
         return self._promises.successors(machine.names())
@@ -310,13 +329,16 @@ class State:
     def mark(self, names: Iterable[str]) -> None:
         """These claims and nodes are about to be deleted: no pod goes there, they use no limit."""
         self.revision += 1
-        self._marked.update(dict.fromkeys(names))
+        for name in names:
+            self._marked[name] = None
+            self._changed(name)
 
     def unmark(self, names: Iterable[str]) -> None:
         """The command failed: they stay."""
         self.revision += 1
         for name in names:
             self._marked.pop(name, None)
+            self._changed(name)
 
     def marked(self) -> frozenset[str]:
         """Names of all claims and nodes that are marked for deletion."""
@@ -399,6 +421,9 @@ class State:
         present = new if new is not None else old
         if isinstance(present, Pod):
             self._pods.move(cast("Pod | None", old), cast("Pod | None", new))
+            for pod in (old, new):
+                if isinstance(pod, Pod) and pod.spec.node_name:
+                    self._changed(pod.spec.node_name)
             now = self._clock.now()
             if new is None or present.deleting:
                 self._promises.ends(present, now)
@@ -412,8 +437,14 @@ class State:
                 self._promised(present.key)
         elif isinstance(present, Node):
             self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
+            self._changed(present.metadata.name)
         elif isinstance(present, NodeClaim):
             self._providers.move_claim(cast("NodeClaim | None", old), cast("NodeClaim | None", new))
+            self._changed(present.metadata.name)
+            claims = [claim for claim in (old, new) if isinstance(claim, NodeClaim)]
+            for instance in {claim.status.provider_id for claim in claims}:
+                for name in self._providers.nodes(instance):
+                    self._changed(name)
         if new is None and isinstance(present, Node | NodeClaim):
             self._marked.pop(present.metadata.name, None)
             self._nominated.pop(present.metadata.name, None)

@@ -142,6 +142,10 @@ class Topology:
 _Group = tuple[str, tuple[tuple[str, str], ...], bool]
 
 
+def _nothing(_: str) -> None:
+    pass
+
+
 class ClusterView:
     """All nodes and the pods bound to them. One owner changes it; filters only read."""
 
@@ -157,6 +161,8 @@ class ClusterView:
         self.volumes = volumes or VolumeIndex()
         # Goes up with every change, so that what is derived knows when it is stale.
         self.version = 0
+        # Called with the name of each node of which something changed: the node, or what runs there.
+        self.on_change: Callable[[str], None] = _nothing
         # Who builds several views of the same pods passes one that remembers.
         self._resolve = resolve
         self._node_of: dict[str, str] = {}  # pod -> node it is bound to, known or not
@@ -183,6 +189,7 @@ class ClusterView:
             for key, facts in self._strays.pop(node.name, {}).items():
                 self._place(key, facts, node)
         self.version += 1
+        self.on_change(node.name)
 
     def remove_node(self, name: str) -> None:
         """Forget a node; pods still bound to it are remembered in case it comes back."""
@@ -195,6 +202,7 @@ class ClusterView:
         del self.nodes[name]
         self._topologies.clear()
         self.version += 1
+        self.on_change(name)
 
     def add_pod(self, pod: Pod, node: str = "") -> None:
         """Bind a pod to a node (by default the one it names); replaces what was known of it."""
@@ -207,6 +215,7 @@ class ClusterView:
         else:
             self._strays.setdefault(name, {})[pod.key] = facts
         self.version += 1
+        self.on_change(name)
 
     def remove_pod(self, key: str) -> None:
         """Forget a pod; unknown ones are no error."""
@@ -219,6 +228,7 @@ class ClusterView:
         else:
             self._strays[name].pop(key)
         self.version += 1
+        self.on_change(name)
 
     def facts(self, pod: Pod) -> PodFacts:
         """Any pod with its rules resolved, as the volumes are now."""
@@ -759,17 +769,14 @@ class Placement:
         `nominated` are pods without a node yet that the scheduler keeps room for on this one. They may run
         elsewhere in the end: the pod must pass both beside them and without them.
         """
-        if nominated:
-            if found := self.beside(node, nominated):
-                return found
-            counts = spread_counts_with(self.spread, self.facts, node, nominated)
-            known = neighbours_with(self.neighbours, self.facts, node, nominated, self.view.namespaces)
-            if found := spread(counts, node) or inter_pod(self.facts, known, node):
-                return found
-        return self.alone(node) or self.together(node)
+        if nominated and (found := self.beside(node, nominated)):
+            return found
+        return (() if nominated else self.alone(node)) or self.together(node, nominated)
 
     def beside(self, node: NodeView, nominated: Sequence[PodFacts]) -> Reasons:
-        """The filters that look at this node only, if these pods ran there as well."""
+        """The filters that look at this node only, if these pods ran there as well: none refuses a pod
+        without them that passes then.
+        """
         return self.alone(node.with_more(nominated))
 
     def alone(self, node: NodeView) -> Reasons:
@@ -790,8 +797,13 @@ class Placement:
         rules = self.facts.affinity
         return not (self.facts.spread or rules.affinity or rules.anti_affinity or self.neighbours.closed)
 
-    def together(self, node: NodeView) -> Reasons:
-        """The filters that look at pods all over the cluster: spread, then affinity."""
+    def together(self, node: NodeView, nominated: Sequence[PodFacts] = ()) -> Reasons:
+        """The filters that look at pods all over the cluster: spread, then affinity; see `examine`."""
+        if nominated:
+            counts = spread_counts_with(self.spread, self.facts, node, nominated)
+            known = neighbours_with(self.neighbours, self.facts, node, nominated, self.view.namespaces)
+            if found := spread(counts, node) or inter_pod(self.facts, known, node):
+                return found
         return spread(self.spread, node) or inter_pod(self.facts, self.neighbours, node)
 
 
@@ -825,11 +837,19 @@ class Examination:
 
         `preemption` says why evicting others does not help, as `no_preemption` does; "" where it does.
         """
-        if not self.reasons:
-            return "no nodes available to schedule pods"
-        counts = Counter(one.text for found in self.reasons.values() for one in found)
-        message = f"0/{len(self.reasons)} nodes are available: {self.nowhere or _histogram(counts)}."
-        return f"{message} no new claims to deallocate, preemption: {preemption}" if preemption else message
+        return refusal(Counter(self.reasons.values()), preemption, self.nowhere)
+
+
+def refusal(counts: Mapping[Reasons, int], preemption: str, nowhere: str = "") -> str:
+    """See `Examination.message`; `counts` says of how many nodes the filters say what."""
+    if not counts:
+        return "no nodes available to schedule pods"
+    texts: Counter[str] = Counter()
+    for reasons, nodes in counts.items():
+        for one in reasons:
+            texts[one.text] += nodes
+    message = f"0/{sum(counts.values())} nodes are available: {nowhere or _histogram(texts)}."
+    return f"{message} no new claims to deallocate, preemption: {preemption}" if preemption else message
 
 
 def examine_all(pod: Pod, view: ClusterView, nominated: Nominated = _no_nominations) -> Examination:
@@ -861,11 +881,28 @@ def no_preemption(pod: Pod, found: Examination, tried: Mapping[str, Sequence[str
         return NEVER_PREEMPTS
     outcomes: Counter[str] = Counter()
     for name, reasons in found.reasons.items():
-        if any(one.helpless for one in reasons):
-            outcomes["Preemption is not helpful for scheduling"] += 1
-        else:
-            outcomes.update(tried.get(name, ("No preemption victims found for incoming pod",)))
+        outcomes.update(tried[name] if name in tried and not _helpless(reasons) else (_no_victim(reasons),))
     return f"0/{len(found.reasons)} nodes are available: {_histogram(outcomes)}."
+
+
+def no_victims(pod: Pod, counts: Mapping[Reasons, int]) -> str:
+    """See `no_preemption`, where no pod has a lower priority; `counts` as in `refusal`."""
+    if pod.spec.preemption_policy == "Never":
+        return NEVER_PREEMPTS
+    outcomes: Counter[str] = Counter()
+    for reasons, nodes in counts.items():
+        outcomes[_no_victim(reasons)] += nodes
+    return f"0/{sum(counts.values())} nodes are available: {_histogram(outcomes)}."
+
+
+def _helpless(reasons: Reasons) -> bool:
+    return any(one.helpless for one in reasons)
+
+
+def _no_victim(reasons: Reasons) -> str:
+    if _helpless(reasons):
+        return "Preemption is not helpful for scheduling"
+    return "No preemption victims found for incoming pod"
 
 
 def _histogram(counts: Counter[str]) -> str:

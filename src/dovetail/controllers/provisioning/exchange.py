@@ -35,10 +35,13 @@ class Exchange:
     def lost(self, pod: Pod) -> None:
         """The pod, which waits, lost its nomination."""
         place = self._state.promised(pod)
-        if place is None or place.node is None or _enough(self._free(place, self._waiting(place))):
+        if place is None or place.node is None:
+            return
+        waiting = self._waiting(place)
+        if _enough(self._free(place, waiting)) or not any(map(_movable, waiting)):
             return
         for other in self._state.promised_machines():
-            if other.name != place.name and self._relieve(place, other):
+            if other.name != place.name and self._relieve(place, waiting, other):
                 return
 
     def _bound(self, pod: Pod, place: str) -> None:
@@ -54,7 +57,7 @@ class Exchange:
                 self._state.promise(other, place)
                 left = before
         if left is not None and left.name != there.name:
-            self._relieve(there, left)
+            self._relieve(there, self._waiting(there), left)
 
     def _like(self, pod: Pod, there: Machine, left: Machine) -> Pod | None:
         """One that is alike and waits, with a place on the machine, or else in its zone if that was left."""
@@ -62,28 +65,33 @@ class Exchange:
         if leans(pod) and _zone(there) != _zone(left):
             machines += (one for one in self._state.promised_machines() if _zone(one) == _zone(there))
         for machine in machines:
-            alike = [one for one in self._waiting(machine) if _owner(one) == _owner(pod)]
+            alike = self._waiting(machine, _owner(pod))
             if alike:
                 return min(alike, key=_nominated)
         return None
 
-    def _waiting(self, machine: Machine) -> list[Pod]:
-        """The pods that wait and have a place on the machine which holds."""
+    def _waiting(self, machine: Machine, owner: str | None = None) -> list[Pod]:
+        """The pods (of that owner) that wait and have a place on the machine which holds."""
         pods = (self._state.get(Pod, key) for key in self._state.promised_on(machine))
-        found = self._state.places(pod for pod in pods if pod is not None and not pod.spec.node_name)
+        found = self._state.places(
+            pod for pod in pods if pod is not None and not pod.spec.node_name and owner in (None, _owner(pod))
+        )
         return [pod for pod, place in found if place.name == machine.name]
 
-    def _relieve(self, crowded: Machine, other: Machine) -> bool:
+    def _relieve(self, crowded: Machine, waiting: Sequence[Pod], other: Machine) -> bool:
         """Where more pods wait for the first machine than it has room for, one goes to the other: the
         smallest that will do, in exchange for some that wait there if it must be. True iff none has to.
         """
-        waiting, there = self._waiting(crowded), self._waiting(other)
         free = self._free(crowded, waiting)
         if _enough(free):
             return True
+        going = self._able(waiting, crowded, other)
+        if not going:
+            return False
+        there = self._waiting(other)
         room = self._free(other, there)
         able = self._able(there, other, crowded)
-        for pod in self._able(waiting, crowded, other):
+        for pod in going:
             wanted = pod_requests(pod)
             left, needed = add(free, wanted), subtract(room, wanted)
             back: list[Pod] = []

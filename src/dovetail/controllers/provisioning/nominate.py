@@ -16,6 +16,7 @@ pods that evict others: those are never touched. A later process takes up the pl
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -180,12 +181,16 @@ class Nominator:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._set: dict[str, tuple[int, int]] = {}  # by pod key: not before this instant, and the next pause
         self._turns = Turns()
-        # By uid of a node that was opened, the version that was written, until the watch shows it. A node
-        # with the taint in a later version got it again.
-        self._opened: dict[str, int] = {}
-        self._last: str | None = None  # the machine that others waited for when that was looked at last
-        self._leaned: dict[str, str] = {}  # by name of a machine a pod with a place there that leans
-        self._holds = False  # whether a node was held when that was looked at last
+        # By name of a node that was opened, its uid and the version that was written, until the watch shows
+        # it. A node with the taint in a later version got it again.
+        self._opened: dict[str, tuple[str, int]] = {}
+        self._changed = self._state.follow()  # machines to look at before nodes open
+        self._held: dict[str, Node] = {}  # the nodes that have the taint, as far as is known
+        self._closed: set[str] = set()  # names of those that are not up
+        self._leaning: set[str] = set()  # of those that are, on which something leaned when it was looked at
+        # When each is held for long enough, the earliest first; one of which something changed is in it anew.
+        self._overdue: list[tuple[int, str]] = []
+        self._coming: dict[str, None] = {}  # names of machines that others may have to wait for
         self._up: dict[str, int] = {}  # nodes that are held for others alone, and since when
         self._latest = 0  # when a pod got a place last, by the monotonic clock
         self._not_before = 0  # the instant from which it may be tried again after it was not allowed
@@ -202,7 +207,7 @@ class Nominator:
         self._latest = self._context.clock.monotonic()
         self._set.pop(key, None)
         self.queue.add(key)
-        if self._holds:
+        if self._held:
             self.openings.add(ALL_NODES)
 
     def _notice(self, kind: type[Object], _: ChangeType, old: Object | None, new: Object | None) -> None:
@@ -220,6 +225,8 @@ class Nominator:
             self._set.pop(old.key, None)
         elif kind is Node or kind is NodeClaim:
             self._look_at(old, new)
+            if new is None:
+                self._look()  # so that nothing is kept of what is gone, even where no node is ever held
 
     def _see(self, old: Pod | None, new: Pod | None) -> None:
         """Whether a nomination is gone, and whether one that was written shows."""
@@ -312,16 +319,14 @@ class Nominator:
 
         Whatever fails with a pod, the node opens: the pod is tried again by itself.
         """
-        held = self._held()
-        self._holds = bool(held)
-        if not held:
+        self._look()
+        if not self._held:
             self._up.clear()
-            self._leaned.clear()
             return None
-        if not any(self._opens(node, None) for node in held):
+        if not self._any_opens():
             return SECOND
-        behind = self._behind() if self._enabled else None
-        ready = {node.metadata.name: node for node in held if self._opens(node, behind)}
+        behind = self._enabled and self._behind()
+        ready = {name: self._held[name] for name in self._candidates(behind) if self._opens(name, behind)}
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         nominated = await self._nominate(ready)
         await asyncio.gather(*(self._open(node) for node in ready.values()))
@@ -373,55 +378,102 @@ class Nominator:
         pods = (self._state.get(Pod, key) for key in sorted(keys))
         return self._state.places(pod for pod in pods if pod is not None and not pod.spec.node_name)
 
-    def _leaning(self, machine: Machine) -> bool:
-        """True iff a pod with a place on the machine leans; the one that did last is asked first."""
-        name = machine.name
-        if (known := self._leaned.pop(name, None)) is not None and self._leans_on(known, name):
-            self._leaned[name] = known
-            return True
-        found = next((key for key in self._state.promised_on(machine) if self._leans_on(key, name)), None)
-        if found is not None:
-            self._leaned[name] = found
-        return found is not None
+    # Which nodes open is asked at each change of one that is held. Only those of which something changed
+    # since, and those whose time has come, are looked at: there may be thousands.
 
-    def _leans_on(self, key: str, machine: str) -> bool:
-        pod = self._state.get(Pod, key)
-        if pod is None or pod.spec.node_name or not leans(pod):
+    def _look(self) -> None:
+        """Take in what changed of machines."""
+        for name in self._changed:
+            if self._enabled and self._state.staying(name) is not None:
+                self._coming[name] = None
+            else:
+                self._coming.pop(name, None)
+            node = self._state.get(Node, name)
+            if node is None or not self._taken(node):
+                self._drop(name)
+                continue
+            machine = Machine(node, self._state.claim_of(node))
+            self._held[name] = node
+            self._leaning.discard(name)
+            self._closed.discard(name)
+            if not up(machine):
+                self._closed.add(name)
+            if (registered := self._registered(machine)) is not None:
+                heapq.heappush(self._overdue, (registered + LONGEST_HOLD, name))
+        self._changed.clear()
+
+    def _taken(self, node: Node) -> bool:
+        """True iff the node has the taint, as far as is known."""
+        uid, version = self._opened.get(node.metadata.name, ("", 0))
+        if uid == node.metadata.uid and version > int(node.metadata.resource_version):
             return False
-        place = self._state.promised(pod)
-        return place is not None and place.name == machine
+        self._opened.pop(node.metadata.name, None)  # that it was opened shows
+        return OPENING in node.spec.taints
 
-    def _behind(self) -> Machine | None:
-        """A machine with a place for a pod that is not up yet: the one that was so last, while it is."""
-        last = self._state.staying(self._last) if self._last is not None else None
-        if last is not None and self._awaited(last):
-            return last
-        found = next(filter(self._awaited, self._state.promised_machines()), None)
-        self._last = found.name if found is not None else None
+    def _drop(self, name: str) -> None:
+        """The node is not held any more."""
+        self._held.pop(name, None)
+        self._closed.discard(name)
+        self._leaning.discard(name)
+        if self._state.get(Node, name) is None:
+            self._opened.pop(name, None)
+
+    def _any_opens(self) -> bool:
+        """True iff a node may open if no machine is behind."""
+        if self._state.moving():
+            return any(self._opens(name, False) for name in sorted(self._held))
+        return len(self._closed) < len(self._held) or bool(self._due())
+
+    def _candidates(self, behind: bool) -> list[str]:
+        """Names of the held nodes that may open, in order."""
+        if self._state.moving():
+            return sorted(self._held)
+        waiting = self._leaning if behind else ()
+        return sorted((self._held.keys() - self._closed).difference(waiting) | self._due())
+
+    def _due(self) -> set[str]:
+        """Names of the held nodes that were held for long enough."""
+        now = self._context.clock.now()
+        found = set[str]()
+        while self._overdue and self._overdue[0][0] <= now:
+            since, name = heapq.heappop(self._overdue)
+            if name in self._held and self._held_until(name) == since:
+                found.add(name)
+        for name in found:
+            heapq.heappush(self._overdue, (self._held_until(name) or 0, name))
         return found
 
+    def _held_until(self, name: str) -> int | None:
+        """The instant at which a held node opens, whatever it waits for; None: that is not known yet."""
+        node = self._held[name]
+        registered = self._registered(Machine(node, self._state.claim_of(node)))
+        return registered + LONGEST_HOLD if registered is not None else None
+
+    def _behind(self) -> bool:
+        """True iff a machine with a place for a pod is not up yet."""
+        for name in list(self._coming):
+            machine = self._state.staying(name)
+            if machine is not None and not up(machine) and self._state.promised_on(machine):
+                if self._awaited(machine):
+                    return True
+            else:
+                del self._coming[name]  # until something of it changes
+        return False
+
     def _awaited(self, machine: Machine) -> bool:
-        """True iff the machine is not up, and has a place for a pod that waits."""
-        if up(machine):
-            return False
+        """True iff the machine has a place for a pod that waits."""
         pods = map(partial(self._state.get, Pod), self._state.promised_on(machine))
         waiting = (pod for pod in pods if pod is not None and not pod.spec.node_name)
         return any(self._state.promised(pod) is not None for pod in waiting)
 
-    def _held(self) -> list[Node]:
-        """The nodes that have the taint, as far as is known; what was opened is forgotten once that shows."""
-        nodes, opened = self._state.all(Node), self._opened
-        self._opened = {
-            node.metadata.uid: version
-            for node in (nodes if opened else ())
-            if (version := opened.get(node.metadata.uid, 0)) > int(node.metadata.resource_version)
-        }
-        return [
-            node for node in nodes if OPENING in node.spec.taints and node.metadata.uid not in self._opened
-        ]
+    def _leans(self, machine: Machine) -> bool:
+        """True iff a pod with a place on the machine leans."""
+        name, pods = machine.name, map(partial(self._state.get, Pod), self._state.promised_on(machine))
+        waiting = (pod for pod in pods if pod is not None and not pod.spec.node_name and leans(pod))
+        return any((place := self._state.promised(pod)) is not None and place.name == name for pod in waiting)
 
-    def _opens(self, node: Node, behind: Machine | None) -> bool:
-        """True iff the node is up, and waits for no other, or it was held for long enough.
+    def _opens(self, name: str, behind: bool) -> bool:
+        """True iff the held node is up, and waits for no other, or it was held for long enough.
 
         Pods that must be spread over more than nodes, or be near others, are refused while others of them
         have no place yet, and lose their nominations: any pod whose own node is not open takes the room. So a
@@ -429,10 +481,14 @@ class Nominator:
 
         What takes the other taints away may itself be pods that the taint keeps off.
         """
-        machine = Machine(node, self._state.claim_of(node))
-        if up(machine) and (behind is None or not self._leaning(machine)) and not self._waits(machine):
+        machine = Machine(self._held[name], self._state.claim_of(self._held[name]))
+        leaning = behind and up(machine) and self._leans(machine)
+        if leaning and not machine.initialized:  # else the places there hold for a while only
+            self._leaning.add(name)
+        if up(machine) and not leaning and not self._waits(machine):
             return True
-        return self._context.clock.now() - self._registered(machine) >= LONGEST_HOLD
+        until = self._held_until(name)
+        return until is not None and self._context.clock.now() >= until
 
     def _waits(self, machine: Machine) -> bool:
         """True iff pods are to move to the machine from nodes that others leave first, for elsewhere."""
@@ -443,13 +499,13 @@ class Nominator:
             return False
         return now - self._latest < SETTLED or self._state.others_first(machine)
 
-    def _registered(self, machine: Machine) -> int:
-        """The instant at which it registered: now, where that is still to be written; 0 without a claim."""
+    def _registered(self, machine: Machine) -> int | None:
+        """The instant at which it registered: None, where that is still to be written; 0 without a claim."""
         if machine.claim is None:
             return 0
         found = condition(machine.claim.status.conditions, REGISTERED)
         done = found is not None and found.status == "True"
-        return parse_rfc3339(found.last_transition_time) if found and done else self._context.clock.now()
+        return parse_rfc3339(found.last_transition_time) if found and done else None
 
     async def _open(self, node: Node) -> None:
         """Take the taint away. Where the taints changed meanwhile, it is tried again when that shows.
@@ -460,7 +516,8 @@ class Nominator:
         operations = [_test(f"{taint}/key", OPENING.key), {"op": "remove", "path": taint}]
         with suppress(Invalid, NotFound):
             written = await self._context.client.patch(Node, node.metadata.name, json=operations)
-            self._opened[node.metadata.uid] = int(written.metadata.resource_version)
+            self._opened[node.metadata.name] = node.metadata.uid, int(written.metadata.resource_version)
+            self._changed[node.metadata.name] = None
 
     async def _shown(self, written: Iterable[Pod]) -> None:
         """Wait until the watch shows these pods as they were written: by then the scheduler's may, too.

@@ -93,8 +93,9 @@ class PodTrigger:
         self._batcher = batcher
         # By name of a machine that is up: its node and its pods as they were, and the room that these leave.
         self._rooms: dict[str, tuple[Node | None, tuple[Pod, ...], Resources]] = {}
-        # Likewise, and the pods with a place there: which of them do not fit into that room.
-        self._crowds: dict[str, tuple[Node | None, tuple[Pod, ...], tuple[str, ...], tuple[str, ...]]] = {}
+        # By name of one that is up: keys of the pods with a place there that do not fit into that room.
+        self._crowds: dict[str, tuple[str, ...]] = {}
+        self._changed = self._state.follow()
         self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
         context.state.subscribe(self.notice)
 
@@ -109,10 +110,12 @@ class PodTrigger:
             if not before and is_true(new.status.conditions, INITIALIZED):
                 self._add(self._all_crowded_out())
         elif new is None and isinstance(old, Node):
-            self._rooms.pop(old.metadata.name, None)
-            self._crowds.pop(old.metadata.name, None)
-        elif new is None and isinstance(old, NodeClaim) and not is_true(old.status.conditions, "Registered"):
-            self._add(self._state.pods_on(""))
+            for known in (self._rooms, self._crowds, self._changed):
+                known.pop(old.metadata.name, None)
+        elif new is None and isinstance(old, NodeClaim):
+            self._changed.pop(old.metadata.name, None)
+            if not is_true(old.status.conditions, "Registered"):
+                self._add(self._state.pods_on(""))
 
     def _add(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -120,26 +123,26 @@ class PodTrigger:
                 self.queue.add(pod.key)
 
     def _all_crowded_out(self) -> Iterator[Pod]:
-        """Every pod that waits whose place has no room for it any more, in order of key."""
-        up = (machine for machine in self._state.promised_machines() if machine.initialized)
-        pods = [pod for machine in up for pod in self._too_large(machine)]
+        """Every pod that waits whose place has no room for it any more, in order of key.
+
+        Only machines of which something changed are looked at: there may be thousands, each of which asks.
+        """
+        for name in self._changed:
+            self._crowds.pop(name, None)
+            machine = self._state.staying(name)
+            if machine is not None and machine.initialized:
+                self._crowds[machine.name] = self._too_large(machine)
+        self._changed.clear()
+        self._crowds = {name: keys for name, keys in self._crowds.items() if keys}
+        found = (self._state.get(Pod, key) for keys in self._crowds.values() for key in keys)
+        pods = [pod for pod in found if pod is not None and not pod.spec.node_name]
         return self._crowded_out(sorted(pods, key=lambda pod: pod.key))
 
-    def _too_large(self, machine: Machine) -> tuple[Pod, ...]:
+    def _too_large(self, machine: Machine) -> tuple[str, ...]:
         """Pods with a place on the machine, which is up, that do not fit into the room that is left of it."""
-        state, name = self._state, machine.name
-        keys, there = state.promised_on(machine), state.pods_on(name)
-        known = self._crowds.get(name)
-        if known is None or known[0] is not machine.node or known[1] is not there or known[2] != keys:
-            room = self._room(machine)
-            found = tuple(
-                key
-                for key in keys
-                if (pod := state.get(Pod, key)) is not None and not fits(pod_requests(pod), room)
-            )
-            known = self._crowds[name] = machine.node, there, keys, found
-        pods = (state.get(Pod, key) for key in known[3])
-        return tuple(pod for pod in pods if pod is not None and not pod.spec.node_name)
+        room = self._room(machine)
+        pods = ((key, self._state.get(Pod, key)) for key in self._state.promised_on(machine))
+        return tuple(key for key, pod in pods if pod is not None and not fits(pod_requests(pod), room))
 
     def _crowded_out(self, pods: Iterable[Pod]) -> Iterator[Pod]:
         """Those of them whose places have no room for them any more."""

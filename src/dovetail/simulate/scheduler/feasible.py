@@ -5,7 +5,8 @@ The scheduler keeps room on a node for pods that wait and are nominated to it, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,13 +26,16 @@ from dovetail.model.filters import (
     Reasons,
     examine_all,
     no_preemption,
+    no_victims,
+    refusal,
 )
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.preemption import Preemption, Refusal, preempt
+from dovetail.simulate.scheduler.preemption import Preemption, preempt
 from dovetail.simulate.scheduler.sampling import enough, named_nodes
 
 _KINDS = 128  # of pods, of which is remembered what nodes are to them
-_FEW = 16
+_CHANGES = 8_192  # of nodes, that are kept at least
+_FEW = 8  # nodes among as many times that are put in turn by themselves
 
 
 class Nominations:
@@ -69,21 +73,36 @@ class Nominations:
     def _changed(self, node: str) -> None:
         self._facts.pop(node, None)
         self.version += node in self._view.nodes
+        self._view.on_change(node)
+
+    def look(self) -> None:
+        """Take in that volumes changed: what follows from the pods may have, on all nodes that have any."""
+        if self._volumes is not self._view.volumes:
+            self._volumes = self._view.volumes
+            for node in self._by_node:
+                self._changed(node)
+
+    def node_of(self, pod: Pod) -> str:
+        """To which node the pod is nominated; "" for none."""
+        return self._node_of.get(pod.metadata.uid, "")
 
     def ahead_of(self, pod: Pod, node: str) -> tuple[PodFacts, ...]:
         """The others of the pod's priority or a higher one that are nominated to the node."""
+        found = self.from_priority(pod.spec.priority, node)
+        if self._node_of.get(pod.metadata.uid) != node:
+            return found
+        return tuple(one for one in found if one.pod.metadata.uid != pod.metadata.uid)
+
+    def from_priority(self, least: int, node: str) -> tuple[PodFacts, ...]:
+        """Those of that priority or a higher one that are nominated to the node."""
         if node not in self._by_node:
             return ()
-        if self._volumes is not self._view.volumes:
-            self._facts.clear()
-            self._volumes = self._view.volumes
-        least, known = pod.spec.priority, self._facts.setdefault(node, {})
+        self.look()
+        known = self._facts.setdefault(node, {})
         if least not in known:
             pods = (one for one in self._by_node[node].values() if one.spec.priority >= least)
             known[least] = tuple(map(self._view.facts, pods))
-        if self._node_of.get(pod.metadata.uid) != node:
-            return known[least]
-        return tuple(one for one in known[least] if one.pod.metadata.uid != pod.metadata.uid)
+        return known[least]
 
     def below(self, priority: int, node: str) -> tuple[Pod, ...]:
         """Those nominated to the node that have a lower priority."""
@@ -96,46 +115,74 @@ class Nominations:
         assert all(self._by_node.values())
 
 
-@dataclass(slots=True)
-class _Known:
-    """What the filters of one node said of a kind of pods. Holds for that node with those pods."""
+class _Changes:
+    """Names of nodes in the order in which something of them changed, as far as they are kept."""
 
-    node: NodeView
-    used: object
-    alone: Reasons | None = None
-    nominated: Sequence[PodFacts] = ()
-    beside: Reasons | None = None
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._dropped = 0
+
+    @property
+    def end(self) -> int:
+        """How many there were so far."""
+        return self._dropped + len(self._names)
+
+    def note(self, name: str) -> None:
+        """Something of the node changed."""
+        self._names.append(name)
+        if len(self._names) > 2 * _CHANGES:
+            del self._names[:_CHANGES]
+            self._dropped += _CHANGES
+
+    def since(self, end: int) -> frozenset[str] | None:
+        """Those after so many; None where not all of them are kept."""
+        return frozenset(self._names[end - self._dropped :]) if end >= self._dropped else None
 
 
-class _Repeated(Placement):
-    """A pod whose like was placed before: only nodes that changed since then are examined anew.
+class _Kind:
+    """What the filters of each node alone say of a kind of pods, beside those that are nominated there.
 
-    For pods without volumes: what those are bound to changes without any change of a node.
+    Invariant: each node is in one of `refused`, `open` and `unknown`; `counts` is of the values of `refused`.
     """
 
-    def __init__(self, pod: Pod, view: ClusterView, known: dict[str, _Known]) -> None:
-        super().__init__(pod, view)
-        self._known = known
+    def __init__(self, nodes: Iterable[str], end: int) -> None:
+        self.refused: dict[str, Reasons] = {}
+        self.counts: Counter[Reasons] = Counter()
+        self.open: set[str] = set()  # nothing there alone refuses them
+        self.unknown: set[str] = set(nodes)  # to be asked
+        self.end = end  # as of how many changes
 
-    def alone(self, node: NodeView) -> Reasons:
-        """See Placement."""
-        known = self._of(node)
-        if known.alone is None:
-            known.alone = super().alone(node)
-        return known.alone
+    def forget(self, name: str, *, there: bool) -> None:
+        """Something of the node changed, or it is gone."""
+        self.open.discard(name)
+        reasons = self.refused.pop(name, None)
+        if reasons is not None:
+            self.counts[reasons] -= 1
+            if not self.counts[reasons]:
+                del self.counts[reasons]
+        if there:
+            self.unknown.add(name)
+        else:
+            self.unknown.discard(name)
 
-    def beside(self, node: NodeView, nominated: Sequence[PodFacts]) -> Reasons:
-        """See Placement."""
-        known = self._of(node)
-        if known.beside is None or known.nominated is not nominated:
-            known.nominated, known.beside = nominated, super().alone(node.with_more(nominated))
-        return known.beside
+    def learn(self, name: str, reasons: Reasons) -> None:
+        """The answer of a node that was unknown."""
+        self.unknown.discard(name)
+        if reasons:
+            self.refused[name] = reasons
+            self.counts[reasons] += 1
+        else:
+            self.open.add(name)
 
-    def _of(self, node: NodeView) -> _Known:
-        known = self._known.get(node.name)
-        if known is None or known.node is not node or known.used is not node.used:
-            known = self._known[node.name] = _Known(node, node.used)
-        return known
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The nodes that may take the pod; without any, what each says that is not among those of the kind's
+    `refused`, and those of these for which it says it in their place.
+    """
+
+    feasible: Sequence[str]
+    reasons: Mapping[str, Reasons]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +198,8 @@ class Verdict:
 
 
 class Feasibility:
-    """Copies of a pod that fit nowhere get one examination, for as long as nothing changes.
+    """Copies of a pod that fit nowhere get one examination, for as long as nothing changes; of nodes that
+    changed alone the filters are asked anew what no other node matters to.
 
     `seed` is of the choice among equals where pods have to go; without one nothing is looked for.
     """
@@ -165,76 +213,125 @@ class Feasibility:
         self._refused: dict[tuple[bytes, str], Verdict] = {}
         self._version = (-1, -1)
         # By kind of pods what is known of the nodes for them; what was asked about longest ago is forgotten.
-        self._known: dict[bytes, dict[str, _Known]] = {}
+        self._kinds: dict[bytes, _Kind] = {}
+        self._changes = _Changes()
+        cluster.view.on_change = self._changes.note
         self._start = 0  # where in the list of nodes the next attempt begins
+        self._places: tuple[Sequence[str], dict[str, int]] = ((), {})  # a list of nodes, and where each is
 
     def judge(self, pod: Pod) -> Verdict:
         """Ask all filters about the pod's nominated node; about others if it may not run there."""
         view, name = self._cluster.view, pod.status.nominated_node_name
         ahead = partial(self._nominations.ahead_of, pod)
-        alike = _kind(pod)
-        placement = self._placement(pod, alike)
+        placement = Placement(pod, view)
         if name in view.nodes and not placement.examine(view.nodes[name], ahead(name)):
             return Verdict(nodes=(view.nodes[name],))
         version = (view.version, self._nominations.version)
         if self._version != version:
             self._refused.clear()
             self._version = version
-        kind = (alike, name if name in view.nodes else "")
-        known = self._refused.get(kind)
+        alike = _kind(pod)
+        known = self._refused.get((alike, name if name in view.nodes else ""))
         if known is not None:
             return known
-        found = self._search(placement, ahead)
-        if names := found.feasible:
-            return Verdict(nodes=tuple(view.nodes[name] for name in names))
-        outcome = self._preempt(pod, found, ahead)
-        if isinstance(outcome, Preemption):
-            return Verdict(message=found.message(""), preemption=outcome)
-        verdict = self._refused[kind] = Verdict(message=found.message(outcome.text), keeps=outcome.keeps)
+        named = named_nodes(placement.facts.node_rule)
+        names = self._cluster.order.names if named is None else sorted(named & view.nodes.keys())
+        if placement.nowhere or not names:
+            verdict = self._refusal(pod, examine_all(pod, view, ahead), ahead)
+        else:
+            kind = self._known(pod, alike, names)
+            found = self._search(placement, kind, names, ahead)
+            if found.feasible:
+                return Verdict(nodes=tuple(view.nodes[name] for name in sorted(found.feasible)))
+            if named is not None:  # the message counts the others too
+                verdict = self._refusal(pod, examine_all(pod, view, ahead), ahead)
+            elif self._may_evict(pod):
+                reasons = sorted({**kind.refused, **found.reasons}.items())
+                verdict = self._refusal(pod, Examination(dict(reasons)), ahead)
+            else:
+                counts = kind.counts + Counter(found.reasons.values())
+                counts.subtract(kind.refused[name] for name in found.reasons.keys() & kind.refused.keys())
+                counts = +counts
+                text = refusal(counts, no_victims(pod, counts))
+                verdict = Verdict(message=text, keeps=pod.spec.preemption_policy == "Never")
+        if verdict.preemption is None:
+            self._refused[alike, name if name in view.nodes else ""] = verdict
         return verdict
 
-    def _placement(self, pod: Pod, kind: bytes) -> Placement:
-        view = self._cluster.view
-        if pod.spec.volumes:
-            return Placement(pod, view)
-        known = self._known.pop(kind, {})
-        if len(known) > 2 * len(view.nodes) + _FEW:
-            known = {name: one for name, one in known.items() if name in view.nodes}
-        self._known[kind] = known
-        if len(self._known) > _KINDS:
-            del self._known[next(iter(self._known))]
-        return _Repeated(pod, view, known)
+    def _known(self, pod: Pod, alike: bytes, names: Sequence[str]) -> _Kind:
+        """What is known of these nodes for the pod's kind, those that changed since being unknown.
 
-    def _search(self, placement: Placement, ahead: Nominated) -> Examination:
+        Nothing is kept of pods with volumes: what those are bound to changes without any change of a node.
+        """
+        self._nominations.look()
+        kind, nodes = self._kinds.pop(alike, None), self._cluster.view.nodes
+        since = self._changes.since(kind.end) if kind is not None else None
+        if kind is None or since is None:
+            kind = _Kind(names, self._changes.end)
+        for name in since or ():
+            kind.forget(name, there=name in nodes)
+        kind.end = self._changes.end
+        if names is self._cluster.order.names and not pod.spec.volumes:
+            self._kinds[alike] = kind
+            if len(self._kinds) > _KINDS:
+                del self._kinds[next(iter(self._kinds))]
+        return kind
+
+    def _search(self, placement: Placement, kind: _Kind, names: Sequence[str], ahead: Nominated) -> _Found:
         """Go round the nodes until enough may take the pod and one more would; all of them if none may."""
-        view, listed = self._cluster.view, self._cluster.order.names
-        names = listed
-        if (named := named_nodes(placement.facts.node_rule)) is not None:
-            names = sorted(named & view.nodes.keys())
-        if placement.nowhere or not names:
-            return examine_all(placement.facts.pod, view, ahead)
-        first, most, feasible = self._start % len(names), enough(len(names)), 0
-        found: dict[str, Reasons] = {}
-        for name in (*names[first:], *names[:first]):
-            reasons = placement.examine(view.nodes[name], ahead(name))
-            if not reasons:
-                if feasible == most:
-                    break
-                feasible += 1
-            found[name] = reasons
-        self._start = (self._start + len(found)) % len(listed)
-        if named is not None and not feasible:
-            return examine_all(placement.facts.pod, view, ahead)  # the message counts the others too
-        return Examination(dict(sorted(found.items())))
+        pod, nodes, nominations = placement.facts.pod, self._cluster.view.nodes, self._nominations
+        first, most = self._start % len(names), enough(len(names))
+        own = nominations.node_of(pod)  # what is nominated there is another for the pod than for its kind
+        feasible: list[str] = []
+        reasons: dict[str, Reasons] = {}
+        seen = len(names)
+        for place, name in self._in_turn(kind, names, first, own):
+            node = nodes[name]
+            others = nominations.from_priority(pod.spec.priority, name)
+            if name in kind.unknown:
+                kind.learn(name, placement.beside(node, others) if others else placement.alone(node))
+            if name != own and name in kind.refused:
+                continue
+            found = placement.examine(node, ahead(name)) if name == own else placement.together(node, others)
+            if found:
+                reasons[name] = found
+            elif len(feasible) == most:
+                seen = place
+                break
+            else:
+                feasible.append(name)
+        self._start = (self._start + seen) % len(self._cluster.order.names)
+        return _Found(feasible, reasons)
 
-    def _preempt(self, pod: Pod, found: Examination, ahead: Nominated) -> Preemption | Refusal:
+    def _in_turn(self, kind: _Kind, names: Sequence[str], first: int, own: str) -> Iterable[tuple[int, str]]:
+        """The nodes that the kind's state does not answer for, from the first on, with their places."""
+        asked = kind.open | kind.unknown
+        if own in kind.refused:
+            asked.add(own)
+        if len(asked) * _FEW > len(names):
+            return (
+                (place, name) for place, name in enumerate((*names[first:], *names[:first])) if name in asked
+            )
+        if self._places[0] is not names:
+            self._places = names, {name: place for place, name in enumerate(names)}
+        places, count = self._places[1], len(names)
+        return sorted(((places[name] - first) % count, name) for name in asked)
+
+    def _may_evict(self, pod: Pod) -> bool:
+        """True iff others may have to go for the pod."""
+        lowest = min(self._cluster.priorities, default=pod.spec.priority)
+        return self._seed is not None and lowest < pod.spec.priority
+
+    def _refusal(self, pod: Pod, found: Examination, ahead: Nominated) -> Verdict:
         cluster = self._cluster
-        lowest = min(cluster.priorities, default=pod.spec.priority)
-        if self._seed is None or lowest >= pod.spec.priority:
+        if self._seed is None or not self._may_evict(pod):
             keeps = bool(found.reasons) and pod.spec.preemption_policy == "Never"
-            return Refusal(no_preemption(pod, found), keeps=keeps)
+            return Verdict(message=found.message(no_preemption(pod, found)), keeps=keeps)
         draw = stream(self._seed, pod.key, "preemption")
-        return preempt(pod, found, cluster.view, ahead, tuple(cluster.budgets.values()), draw)
+        outcome = preempt(pod, found, cluster.view, ahead, tuple(cluster.budgets.values()), draw)
+        if isinstance(outcome, Preemption):
+            return Verdict(message=found.message(""), preemption=outcome)
+        return Verdict(message=found.message(outcome.text), keeps=outcome.keeps)
 
 
 def _kind(pod: Pod) -> bytes:

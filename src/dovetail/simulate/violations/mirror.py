@@ -14,6 +14,7 @@ from dovetail.api.workloads import CSINode, PodDisruptionBudget, StorageClass
 from dovetail.kube.memory import store
 from dovetail.model import labels
 from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.resources import Resources, amounts
 
 # What the rules look at.
 KINDS: frozenset[type[Object]] = frozenset(
@@ -30,6 +31,7 @@ KINDS: frozenset[type[Object]] = frozenset(
         CSINode,
     )
 )
+DISRUPTION_REASON = "DisruptionReason"
 T = TypeVar("T", bound=Object)
 Index = dict[str, dict[str, None]]
 
@@ -67,6 +69,40 @@ def read_change(stored: store.Change[Any], now: int) -> Change | None:
     return Change(now, stored.after.view, old)
 
 
+class Usage:
+    """What the claims of each pool that stay use together, kept by the change: a sum over all of them for
+    each launch is a square.
+
+    Invariant: `counted` has every claim that stays, and `used` is their sum by pool; "nodes" counts them.
+    """
+
+    def __init__(self) -> None:
+        self.counted: dict[str, tuple[str, Resources]] = {}  # by key of a claim: its pool, what it uses
+        self._used: dict[str, dict[str, int]] = {}
+
+    def count(self, claim: NodeClaim, *, stays: bool) -> None:
+        """The claim stays as it is now, or does not any more."""
+        pool, wanted = claim.metadata.labels.get(labels.NODEPOOL, ""), None
+        if stays:
+            wanted = (pool, {**amounts(claim.status.capacity), "nodes": 1})
+        known = self.counted.get(claim.key)
+        if known == wanted:
+            return
+        for entry, sign in ((known, -1), (wanted, 1)):
+            if entry is not None:
+                total = self._used.setdefault(entry[0], {})
+                for name, amount in entry[1].items():
+                    total[name] = total.get(name, 0) + sign * amount
+        if wanted is None:
+            del self.counted[claim.key]
+        else:
+            self.counted[claim.key] = wanted
+
+    def of(self, pool: str) -> Resources:
+        """What the pool's claims that stay use."""
+        return self._used.get(pool, {})
+
+
 @dataclass(slots=True)
 class Mirror:
     """The cluster as of the last change, kept by `apply`."""
@@ -86,6 +122,7 @@ class Mirror:
     bound: dict[str, int] = field(default_factory=dict)  # pod -> when it got its node
     overlapped: dict[str, int] = field(default_factory=dict)  # claim of two leaders' time -> when it was made
     marked: dict[str, int] = field(default_factory=dict)  # node -> when its spec or readiness last changed
+    usage: Usage = field(default_factory=Usage)
     # Invariant: the keys of `nodes` and `claims` by the instance that they name, and of claims by their pool.
     _nodes_of: Index = field(default_factory=dict)
     _claims_of: Index = field(default_factory=dict)
@@ -105,6 +142,7 @@ class Mirror:
                 _keep(self.nodes, change)
                 _index(self._nodes_of, change, lambda node: node.spec.provider_id)
                 self._node(change)
+                self._recount(change)
             case NodeClaim():
                 _keep(self.claims, change)
                 _index(self._claims_of, change, lambda claim: claim.status.provider_id)
@@ -113,6 +151,7 @@ class Mirror:
                     self.overlapped.pop(known.key, None)
                 elif change.old is None and self.several():
                     self.overlapped[known.key] = change.now
+                self.usage.count(known, stays=change.new is not None and self._stays(known))
             case NodePool():
                 _keep(self.pools, change)
             case PodDisruptionBudget():
@@ -136,6 +175,21 @@ class Mirror:
         """The pool's claims by name, each with its node if there is one."""
         claims = (self.claims[name] for name in sorted(self._members.get(pool, ())))
         return [(claim, self.node_of(claim)) for claim in claims]
+
+    def _recount(self, change: Change) -> None:
+        """A node changed, and with it whether its claim stays."""
+        instances = {node.spec.provider_id for node in (change.old, change.new) if isinstance(node, Node)}
+        for instance in instances - {""}:
+            for name in self._claims_of.get(instance, ()):
+                self.usage.count(self.claims[name], stays=self._stays(self.claims[name]))
+
+    def _stays(self, claim: NodeClaim) -> bool:
+        node = self.node_of(claim)
+        if claim.deleting or is_true(claim.status.conditions, DISRUPTION_REASON):
+            return False
+        return node is None or not (
+            node.deleting or any(item.key == labels.DISRUPTED_TAINT for item in node.spec.taints)
+        )
 
     def _pod(self, change: Change) -> None:
         pod, old = change.new, change.old

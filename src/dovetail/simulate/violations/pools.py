@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition, is_true
-from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
 from dovetail.model import labels
-from dovetail.model.resources import Resources, amounts
-from dovetail.simulate.violations.mirror import Change, Mirror
+from dovetail.model.resources import amounts
+from dovetail.simulate.violations.mirror import DISRUPTION_REASON, Change, Mirror
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.verify import Violation
 
 # A decision is carried out so long after it was right, at most: late watches and slow calls included.
 _SEEN = 15 * 1_000_000_000
-_REASON = "DisruptionReason"
 _TERMINATING = "InstanceTerminating"
 
 
@@ -35,20 +33,14 @@ def within_limits(mirror: Mirror, change: Change) -> Iterator[Violation]:
     if pool is None or not pool.spec.limits:
         return
     limits = amounts(pool.spec.limits)
-    used = dict.fromkeys(limits, 0)
-    for member, node in mirror.machines(pool.key):
-        if not _leaving(member, node) and not _unknowable(mirror, claim.key, member.key):
-            capacity = _capacity(member)
-            for name in used:
-                used[name] += 1 if name == "nodes" else capacity.get(name, 0)
+    used = dict(mirror.usage.of(pool.key))
+    for other in mirror.overlapped if claim.key in mirror.overlapped else ():
+        known = mirror.usage.counted.get(other)
+        if known is not None and known[0] == pool.key and _unknowable(mirror, claim.key, other):
+            used = {name: amount - known[1].get(name, 0) for name, amount in used.items()}
     for name, limit in sorted(limits.items()):
-        if used[name] > limit:
-            yield Violation("limits", pool.key, f"{claim.key} brings {name} to {used[name]}, over {limit}")
-
-
-@by_identity(32_768)
-def _capacity(claim: NodeClaim) -> Resources:
-    return amounts(claim.status.capacity)
+        if (brought := used.get(name, 0)) > limit:
+            yield Violation("limits", pool.key, f"{claim.key} brings {name} to {brought}, over {limit}")
 
 
 def _unknowable(mirror: Mirror, claim: str, other: str) -> bool:
@@ -65,11 +57,11 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """
     found = change.of(NodeClaim)
     claim, old = found or (None, None)
-    if claim is None or not is_true(claim.status.conditions, _REASON):
+    if claim is None or not is_true(claim.status.conditions, DISRUPTION_REASON):
         return
-    if old is not None and is_true(old.status.conditions, _REASON):
+    if old is not None and is_true(old.status.conditions, DISRUPTION_REASON):
         return
-    stated = condition(claim.status.conditions, _REASON)
+    stated = condition(claim.status.conditions, DISRUPTION_REASON)
     pool = mirror.pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
     if pool is None or stated is None:
         return
@@ -88,18 +80,10 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
 
 def _known_to_leave(claim: NodeClaim, node: Node, now: int) -> bool:
     """True iff it is disrupted, or has been leaving or not ready for so long that it must be known."""
-    if is_true(claim.status.conditions, _REASON):
+    if is_true(claim.status.conditions, DISRUPTION_REASON):
         return True
     stamps = [item.metadata.deletion_timestamp for item in (claim, node) if item.deleting]
     state = condition(node.status.conditions, "Ready")
     if state is None or state.status != "True":
         stamps.append(state.last_transition_time if state is not None else "")
     return any(not stamp or now - parse_rfc3339(stamp) > _SEEN for stamp in stamps)
-
-
-def _leaving(claim: NodeClaim, node: Node | None) -> bool:
-    if claim.deleting or is_true(claim.status.conditions, _REASON):
-        return True
-    if node is None:
-        return False
-    return node.deleting or any(item.key == labels.DISRUPTED_TAINT for item in node.spec.taints)
