@@ -12,6 +12,8 @@ from dovetail.cli.main import run
 from dovetail.simulate.experiment.dataset import Dataset, Row, dominates, summed_up
 from dovetail.simulate.experiment.measures import MEASURES
 from dovetail.simulate.experiment.space import Axis, points
+from dovetail.simulate.scenario.changed import Change
+from dovetail.simulate.scenario.scenario import ScenarioFolder, load
 
 SCENARIO = """\
     {apiVersion: simulation.dovetail.dev/v1alpha1, kind: Scenario, name: small, region: us-east-1,
@@ -162,6 +164,26 @@ def test_what_cannot_be_swept(
     assert run(["sweep", str(small), "--dataset", str(tmp_path / "runs"), *given]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_is_read_once_and_wrong_settings_are_told_all_the_same(small: Path) -> None:
+    folder = ScenarioFolder(small)
+    values = ["Pod/a.spec.priority=5", "settings.nodeSurcharge=0.5", "duration=2m"]
+    given = [(Change.parse(one),) for one in values]
+    anew = [load(small, changes=changes) for changes in given]
+    assert folder.scenario() == load(small)
+    for name in ("pod.yaml", "pool.yaml"):
+        (small / name).unlink()
+    assert [folder.scenario(changes=changes) for changes in given] == anew
+    assert folder.scenario().manifests[-1].document["spec"].get("priority") is None
+    for text, message in (
+        ("settings.nodeSurcharge=-1", "nodeSurcharge"),
+        ("Pod/a.spec.prioritee=5", "unknown field"),
+        ("Pod/b.spec.priority=5", "no manifest is the Pod 'b'"),
+        ("changes=[{at: '00:00', file: none.yaml}]", "there is no file 'none.yaml'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            folder.scenario(changes=(Change.parse(text),))
 
 
 def test_costs_are_what_is_paid_under_a_savings_plan_and_rows_of_their_own(

@@ -92,6 +92,7 @@ def sweep(
     from dovetail.simulate.experiment.runs import Job, played
     from dovetail.simulate.experiment.space import Axis, changes, points
     from dovetail.simulate.experiment.variant import Variant
+    from dovetail.simulate.scenario.scenario import ScenarioFolder
     from dovetail.views.comparison.write import write_sweep
     from dovetail.views.page.document import check_target
 
@@ -109,9 +110,10 @@ def sweep(
         raise InputError(f"{samples} is not at least 1", source="--samples")
     numbers, length, processes = seeds_of(seeds), time_of(until), processes_of(jobs)
     chosen = list(points(axes, samples, numbers[0]))
-    region = ""
+    region, folder = "", ScenarioFolder(scenario)
     for point in chosen:  # what is wrong with any is reported before the first is played
-        region = Variant("", scenario, settings=changes(point)).load(numbers[0], length).file.region
+        variant = Variant("", scenario, settings=changes(point))
+        region = variant.load(numbers[0], length, folder).file.region
     begin = prices_everywhere(prices, region)
     check_target(report)
     store, mark = Dataset(dataset), fingerprint(scenario)

@@ -6,7 +6,7 @@ The packaged file is made by scripts/make_catalog.py.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
@@ -52,13 +52,18 @@ def use(*found: LiveRegion) -> None:
     """From now on these regions are as in these files; without any, all are as packaged."""
     _LIVE.clear()
     _LIVE.update({item.region: item for item in found})
-    region.cache_clear()
+    _forget()
 
 
 def use_prices(*found: PriceFile) -> None:
     """From now on these prices count before all others; without any, those of the regions do."""
     _PRICES[:] = found
+    _forget()
+
+
+def _forget() -> None:
     region.cache_clear()
+    sold.cache_clear()
 
 
 def given_prices(name: str) -> Mapping[str, int]:
@@ -114,13 +119,15 @@ def _packaged_types() -> Mapping[str, TypeRecord]:
     return {record.name: record for record in load().types}
 
 
-def sold(name: str) -> Iterator[tuple[TypeRecord, tuple[str, ...], int]]:
+@lru_cache(maxsize=4)
+def sold(name: str) -> tuple[tuple[TypeRecord, tuple[str, ...], int], ...]:
     """(type, names of its zones, on-demand price) of every type that the region sells, by name."""
     place = region(name)
-    for record, mask, price in zip(_types(name), place.masks, place.prices, strict=True):
-        if mask:
-            zones = tuple(zone for bit, (zone, _) in enumerate(place.zones) if mask >> bit & 1)
-            yield record, zones, price
+    return tuple(
+        (record, tuple(zone for bit, (zone, _) in enumerate(place.zones) if mask >> bit & 1), price)
+        for record, mask, price in zip(_types(name), place.masks, place.prices, strict=True)
+        if mask
+    )
 
 
 def estimates(name: str) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from dovetail.base.errors import InputError
 from dovetail.reading import Manifest, read
 from dovetail.simulate.scenario.changed import Change
 from dovetail.simulate.scenario.policy import Policy
-from dovetail.simulate.scenario.scenario import Scenario, load
+from dovetail.simulate.scenario.scenario import Scenario, ScenarioFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,15 @@ class Variant:
     manifests: Path | None = None
     trace: Path | None = None
 
-    def load(self, seed: int | None = None, until: int | None = None) -> Scenario:
-        """The scenario, with that seed and for so many nanoseconds at most. Raises InputError."""
-        scenario = load(self.scenario, trace=self.trace, changes=self.settings)
+    def load(
+        self, seed: int | None = None, until: int | None = None, folder: ScenarioFolder | None = None
+    ) -> Scenario:
+        """The scenario, with that seed and for so many nanoseconds at most. Raises InputError.
+
+        `folder` is the scenario's where it was read before, for other variants of it.
+        """
+        folder = folder or ScenarioFolder(self.scenario)
+        scenario = folder.scenario(trace=self.trace, changes=self.settings)
         if self.policy is not None:
             scenario = scenario.under(self.policy)
         if self.manifests is not None:

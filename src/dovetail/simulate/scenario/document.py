@@ -34,8 +34,8 @@ class Document:
         self._changes = changes
 
     @staticmethod
-    def read(path: Path, changes: Sequence[Change] = ()) -> Document:
-        """With `changes` set. Raises InputError when the file cannot be read or is not one YAML document."""
+    def read(path: Path) -> Document:
+        """Raises InputError when the file cannot be read or is not one YAML document."""
         source = str(path)
         try:
             found = read_documents(path.read_text("utf-8"), source)
@@ -44,7 +44,11 @@ class Document:
             raise InputError(f"cannot read the file: {reason}", source=source) from None
         if len(found) != 1:
             raise InputError(f"expected one document, found {len(found)}", source=source)
-        return Document(source, found[0], changes)
+        return Document(source, found[0])
+
+    def changed(self, changes: Sequence[Change]) -> Document:
+        """This document with those fields set. Raises InputError where a path leads nowhere."""
+        return Document(self.source, self._located, changes)
 
     def decode(self, kind: type[T]) -> T:
         """The document as a Struct; raises InputError for unknown fields and wrong types."""

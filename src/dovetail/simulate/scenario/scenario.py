@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
@@ -118,35 +119,115 @@ def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange
 
     `trace` replaces the file that the scenario's `trace` section names; `changes` are fields set otherwise.
     """
-    folder = path.parent if path.name == FILE_NAME else path
-    document = Document.read(_find(folder), [each for each in changes if not each.kind])
-    _check_head(document)
-    file = document.decode(ScenarioFile)
-    start = _start(document, file)
-    check(document, file)
-    _check_groups(file, document.source)
-    beside = _manifests(folder)
-    later = tuple(_changes(document, file, folder, start))
-    for given in (beside.manifests, *(change.manifests for change, _ in later)):
-        refuse_too_many(given, _MOST_PODS, "a simulation")
-        refuse_endless(given, _MOST_PODS, "a simulation")
-    scenario = Scenario(
-        file=file,
-        folder=folder,
-        start=start,
-        duration=_duration(document, file),
-        seed=file.seed,
-        latencies=_latencies(document, file),
-        curves=_curves(document, file),
-        manifests=with_objects(beside.manifests, [each for each in changes if each.kind]),
-        visits=_visits(document, file, trace),
-        changes=tuple(change for change, _ in later),
-        history=_history(document, file, folder),
-        nodes=_nodes(document, file, folder),
-        terms=terms_of(document, file.commitments, "commitments"),
-        notes=(*beside.notes, *(note for _, notes in later for note in notes)),
-    )
-    return replace(scenario, assumptions=_assumptions(scenario, document))
+    return ScenarioFolder(path).scenario(trace=trace, changes=changes)
+
+
+class ScenarioFolder:
+    """A folder whose files are read once, however many scenarios are made of it with fields set otherwise.
+
+    Those share what they have in common, such as manifests: they are there to be looked at, one is played.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises InputError, as all here does, for anything that is wrong."""
+        self.folder = path.parent if path.name == FILE_NAME else path
+        self._file = Document.read(_find(self.folder))
+        self._beside: Reading | None = None  # read when the scenario itself was found sound
+        self._read: dict[tuple[Callable[[Path], Any], Path], Any] = {}
+
+    def scenario(self, *, trace: Path | None = None, changes: Sequence[FieldChange] = ()) -> Scenario:
+        """As `load`."""
+        document = self._file.changed([each for each in changes if not each.kind])
+        _check_head(document)
+        file = document.decode(ScenarioFile)
+        start = _start(document, file)
+        check(document, file)
+        _check_groups(file, document.source)
+        if self._beside is None:
+            self._beside = _manifests(self.folder)
+        later = tuple(self._changes(document, file, start))
+        for given in (self._beside.manifests, *(change.manifests for change, _ in later)):
+            refuse_too_many(given, _MOST_PODS, "a simulation")
+            refuse_endless(given, _MOST_PODS, "a simulation")
+        scenario = Scenario(
+            file=file,
+            folder=self.folder,
+            start=start,
+            duration=_duration(document, file),
+            seed=file.seed,
+            latencies=_latencies(document, file),
+            curves=_curves(document, file),
+            manifests=with_objects(self._beside.manifests, [each for each in changes if each.kind]),
+            visits=self._visits(document, file, trace),
+            changes=tuple(change for change, _ in later),
+            history=self._history(document, file),
+            nodes=self._nodes(document, file),
+            terms=terms_of(document, file.commitments, "commitments"),
+            notes=(*self._beside.notes, *(note for _, notes in later for note in notes)),
+        )
+        return replace(scenario, assumptions=_assumptions(scenario, document))
+
+    def _once(self, reader: Callable[[Path], T], path: Path) -> T:
+        """What the reader makes of the file, the first time it is asked for."""
+        key = reader, path
+        if key not in self._read:
+            self._read[key] = reader(path)
+        found: T = self._read[key]
+        return found
+
+    def _changes(
+        self, document: Document, file: ScenarioFile, start: int
+    ) -> Iterator[tuple[Change, tuple[str, ...]]]:
+        """With the notes on what was read."""
+        for i, change in enumerate(file.changes):
+            path = self.folder / change.file
+            if not path.is_file():
+                remedy = "give a path relative to the folder; keep it in a folder of its own, such as changes/"
+                raise document.error(f"there is no file {change.file!r}", f"changes[{i}].file", remedy=remedy)
+            if path.parent == self.folder:
+                remedy = "move it into a folder of its own, such as changes/"
+                complaint = "manifests beside the scenario are applied at the start"
+                raise document.error(complaint, f"changes[{i}].file", remedy=remedy)
+            at = next_time(start, second_of_day(change.at), file.timezone)
+            reading = self._once(_read_one, path)
+            yield Change(at, reading.manifests), reading.notes
+
+    def _visits(self, document: Document, file: ScenarioFile, given: Path | None) -> tuple[Visit, ...]:
+        if file.trace is None:
+            if given is not None:
+                raise document.error(
+                    "the scenario plays no trace", remedy="leave --trace out, or add a `trace` section"
+                )
+            return ()
+        path = given
+        if path is None:
+            if not file.trace.file:
+                raise document.error(
+                    "the scenario does not say which trace", "trace", remedy="give it with --trace FILE.csv.gz"
+                )
+            path = self.folder / file.trace.file
+        return visits(file.trace, self._once(read_trace, path), source=document.source)
+
+    def _nodes(self, document: Document, file: ScenarioFile) -> tuple[Located, ...]:
+        if file.nodes is None:
+            return ()
+        return self._once(read_nodes, self._there(document, file.nodes.file, "nodes.file"))
+
+    def _history(self, document: Document, file: ScenarioFile) -> tuple[Step, ...]:
+        if file.history is None:
+            return ()
+        return self._once(read_history, self._there(document, file.history.file, "history.file"))
+
+    def _there(self, document: Document, name: str, where: str) -> Path:
+        """The file of that name; `where` is the field that asks for it."""
+        path = self.folder / name
+        if not path.is_file():
+            raise document.error(f"there is no file {name!r}", where)
+        return path
+
+
+def _read_one(path: Path) -> Reading:
+    return read([path])
 
 
 def _find(folder: Path) -> Path:
@@ -173,8 +254,13 @@ def _check_head(document: Document) -> None:
             raise document.error(f"{given!r} is not a scenario's {name}; valid is {wanted}", name)
 
 
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())  # looks through a folder tree each time
+
+
 def _start(document: Document, file: ScenarioFile) -> int:
-    zones = available_timezones()
+    zones = _zones()
     if file.timezone not in zones:
         near = suggest(file.timezone, tuple(sorted(zones))) if len(file.timezone) > 2 else ""
         near = near if "did you mean" in near else "; valid are IANA names such as Asia/Seoul"
@@ -226,61 +312,6 @@ def _manifests(folder: Path) -> Reading:
         if path.suffix in _MANIFESTS and path.name not in (FILE_NAME, FAULTS_NAME) and path.is_file()
     )
     return read(paths) if paths else Reading()
-
-
-def _changes(
-    document: Document, file: ScenarioFile, folder: Path, start: int
-) -> Iterator[tuple[Change, tuple[str, ...]]]:
-    """With the notes on what was read."""
-    for i, change in enumerate(file.changes):
-        path = folder / change.file
-        if not path.is_file():
-            remedy = "give a path relative to the folder; keep it in a folder of its own, such as changes/"
-            raise document.error(f"there is no file {change.file!r}", f"changes[{i}].file", remedy=remedy)
-        if path.parent == folder:
-            remedy = "move it into a folder of its own, such as changes/"
-            complaint = "manifests beside the scenario are applied at the start"
-            raise document.error(complaint, f"changes[{i}].file", remedy=remedy)
-        at = next_time(start, second_of_day(change.at), file.timezone)
-        reading = read([path])
-        yield Change(at, reading.manifests), reading.notes
-
-
-def _visits(document: Document, file: ScenarioFile, given: Path | None) -> tuple[Visit, ...]:
-    if file.trace is None:
-        if given is not None:
-            raise document.error(
-                "the scenario plays no trace", remedy="leave --trace out, or add a `trace` section"
-            )
-        return ()
-    path = given
-    if path is None:
-        if not file.trace.file:
-            raise document.error(
-                "the scenario does not say which trace", "trace", remedy="give it with --trace FILE.csv.gz"
-            )
-        path = Path(document.source).parent / file.trace.file
-    return visits(file.trace, read_trace(path), source=document.source)
-
-
-def _nodes(document: Document, file: ScenarioFile, folder: Path) -> tuple[Located, ...]:
-    if file.nodes is None:
-        return ()
-    return read_nodes(_file(document, folder, file.nodes.file, "nodes.file"))
-
-
-def _history(document: Document, file: ScenarioFile, folder: Path) -> tuple[Step, ...]:
-    if file.history is None:
-        return ()
-    return read_history(_file(document, folder, file.history.file, "history.file"))
-
-
-def _file(document: Document, folder: Path, name: str, where: str) -> Path:
-    """The file of that name beside the scenario; `where` is the field that asks for it. Raises InputError."""
-    path = folder / name
-    if not path.is_file():
-        raise document.error(f"there is no file {name!r}", where)
-    return path
 
 
 def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ...]:
