@@ -177,3 +177,30 @@ def test_what_is_no_log(command: tuple[str, ...], tmp_path: Path, capsys: pytest
     path.write_text("\n" + "\n".join(STRAY[:1] * 2_000))
     assert run([*command, str(path)]) == 2
     assert f"{path}:2: is no JSON object" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "record", "lacking"),
+    [
+        (("wait", "shop/a"), {"kind": "pod.created"}, "'pod'"),
+        (("wait", "shop/a"), {"kind": "pod.created", "pod": "shop/a"}, ""),
+        (("wait", "shop/a"), {"kind": "node.created"}, "'node'"),
+        (("node", "n"), {"kind": "node.created", "node": "n"}, ""),
+        (("realised",), {"kind": "plan"}, ""),
+    ],
+)
+def test_records_that_lack_something_are_the_logs_fault(
+    command: tuple[str, ...],
+    record: dict[str, str],
+    lacking: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each alone in a log that someone cut or edited: an answer, or a word about what is missing."""
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"t": 1, **record}) + "\n")
+    code = run(["explain", *command, "--history", str(path)])
+    told = capsys.readouterr()
+    assert code in (0, 2) and "fault of Dovetail" not in told.err
+    if lacking:
+        assert code == 2 and f"{path}: a record has no {lacking}" in told.err

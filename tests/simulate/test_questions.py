@@ -143,6 +143,27 @@ def test_a_course_counts_old_nodes_that_drift() -> None:
         (("headroom", "--workload", "shop/none", "--to", "9"), "there is no Deployment/shop/none"),
         (("headroom", "--workload", "web", "--to", "9"), "names no workload"),
         (("headroom", "--workload", "shop/web", "--to", "2"), "2 is not more than its"),
+        *(
+            (("outage", "--zone", "us-east-1a", *words), message)
+            for words, message in (
+                (("--types", "m,,c"), "begins with ''"),
+                (("--types", "m5larg"), "did you mean m5.large?"),
+                (("--free", "us-east-1b=9%"), "is no number of addresses"),
+                (("--free", "us-east-1b=99999999999999999999"), "at most 16,777,216"),
+                (("--free", "us-east-1b=3,us-east-1b=4"), "us-east-1b is there twice"),
+                (("--after", "24h"), "--after: 24h0m0s is not less than 24h"),
+                (("--after=-1m",), "not more than 0s"),
+                (("--watch", "9999h"), "/shop: that is 9999h20m0s of the scenario; at most 744h"),
+                (("--keep", "{shop}"), "the folder is not empty"),
+                (("--keep", "/dev/full/x"), "cannot be written: Not a directory"),
+            )
+        ),
+        (("headroom", "--workload", "shop/web", "--to", "10000000000"), "--to: 10,000,000,000 replicas"),
+        (("headroom", "--workload", "shop/web", "--to", "90", "--over", "9999h"), "at most 744h are played"),
+        (("rollout", "-f", "{shop}/cluster.yaml", "--after", "30h"), "is not less than 24h"),
+        (("rollout", "-f", "{shop}/cluster.yaml", "--watch", "9999h"), "at most 744h are played"),
+        (("rollout", "-f", "{shop}/cluster.yaml", "--within", "13h"), "more than the 12h that are watched"),
+        (("rollout", "-f", "{shop}/cluster.yaml", "--quota", "0"), "--quota: 0 is not at least 1"),
         (("rollout", "-f", "{shop}/scenario.yaml"), "no object to apply is in it"),
         (("diff", "-f", "{shop}/scenario.yaml"), "no object to apply is in it"),
         (("rollout", "-f", "nowhere"), "nowhere: no such file or folder"),
@@ -157,6 +178,22 @@ def test_wrong_questions_are_refused(
     given = [word.format(shop=example) for word in words[1:]]
     assert run([words[0], str(example), *given]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_is_refused_while_it_plays_is_told_of_the_file_that_was_given(
+    tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    """The API server has the last word on a change, in a worker's process as well."""
+    example = write("headroom", tmp_path / "shop", 0.01)
+    new = tmp_path / "new.yaml"
+    objects = [*yaml.safe_load_all((example / "cluster.yaml").read_text())]
+    (web,) = (one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"] == "web")
+    web["metadata"]["uid"] = "of-another-server"  # as in a dump of a cluster
+    new.write_text(yaml.safe_dump(web))
+    words = ("--after", "1m", "--watch", "1m", "--alone")
+    assert run(["rollout", str(example), "-f", str(new), *words]) == 2
+    told = capsys.readouterr().err
+    assert f"dovetail: {new}:1: Deployment shop/web: " in told and "field is immutable" in told
 
 
 def test_the_bill_after_switching_is_that_of_a_simulation(

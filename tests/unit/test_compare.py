@@ -188,16 +188,33 @@ def test_manifests_take_the_place_of_those_of_the_same_name(small: Path, tmp_pat
         (["{small}", "--set", "NodePool/general.spec.wait=1"], "unknown field wait"),
         (["{small}", "--manifests", "{small}/none"], "no such file or folder"),
         (["{small}", "--against", "{small}/work.yaml"], "is no comparison"),
-        (["{small}", "--set", "seed=2", "--report", "{small}/none/r.html"], "there is no folder"),
-        (["{small}", "--set", "seed=2", "--until", "soon"], "--until"),
+        (
+            ["{small}", "--set", "settings.podMovesPerDay=2", "--report", "{small}/none/r.html"],
+            "there is no folder",
+        ),
+        (["{small}", "--set", "settings.podMovesPerDay=2", "--until", "soon"], "--until"),
         (
             ["{small}", "--set", "settings.policy=kapenter"],
             "valid are dovetail, karpenter, cluster-autoscaler",
         ),
         (["{small}", "--set", "settings.nothing=1"], "--set settings.nothing=1: "),
-        (["{small}", "--set", "seed=2", "--jobs", "0"], "--jobs: 0 is not at least 1"),
-        (["{small}", "--set", "seed=2", "--prices", "{small}/none"], "none: cannot be read"),
-        (["{small}", "--set", "seed=2", "--set", "seed=2"], "'seed=2' is there twice"),
+        (["{small}", "--set", "seed=2"], "--set seed=2: runs have the seeds of --seeds"),
+        (["{small}", "--set", "nothing.x=1"], "--set nothing.x=1: nothing: unknown field"),
+        (
+            ["{small}", "--set", "NodePool/general.spec.weight=999"],
+            "--set NodePool/general.spec.weight=999: NodePool",
+        ),
+        (["{small}", "--set", "NodePool/general.spec.x.y=1"], "--set NodePool/general.spec.x.y=1: NodePool"),
+        (["{small}", "--manifests", "{small}/scenario.yaml"], "no object that can take another's place"),
+        (["{small}", "--set", "settings.podMovesPerDay=2", "--jobs", "0"], "--jobs: 0 is not at least 1"),
+        (
+            ["{small}", "--set", "settings.podMovesPerDay=2", "--prices", "{small}/none"],
+            "none: cannot be read",
+        ),
+        (
+            ["{small}", "--set", "settings.podMovesPerDay=2", "--set", "settings.podMovesPerDay=2"],
+            "'settings.podMovesPerDay=2' is there twice",
+        ),
     ],
 )
 def test_what_cannot_be_compared(

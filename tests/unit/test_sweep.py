@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
 
-from dovetail.base.errors import InputError
+from dovetail.base.errors import InputError, InputErrors
 from dovetail.cli.main import run
 from dovetail.simulate.experiment.dataset import Dataset, Row, dominates, summed_up
 from dovetail.simulate.experiment.measures import MEASURES
@@ -73,6 +74,11 @@ def test_samples_fill_every_axis_evenly_and_the_same_every_time() -> None:
     assert sorted(int(float(dict(point)["a"]) * 2) for point in found) == list(range(20))
     assert [sum(dict(point)["b"] == str(n) for point in found) for n in range(1, 6)] == [4] * 5
     assert sum(dict(point)["c"] == "x" for point in found) == 10
+
+
+def test_several_errors_go_from_process_to_process() -> None:
+    found = InputErrors.of((InputError("a", source="x", line=3), InputError("b", path="spec.c")))
+    assert str(pickle.loads(pickle.dumps(found))) == str(found) == "x:3: a\nspec.c: b"
 
 
 def row(cost: float, wait: float, seed: int = 1, name: str = "") -> Row:
@@ -148,14 +154,23 @@ def test_a_sweep_goes_on_where_it_was(
     ("given", "message"),
     [
         (["--vary", "settings.podMoves=1,2"], "unknown field 'podMoves'"),
-        (["--vary", "seed=1..5"], "--samples"),
-        (["--vary", "seed=1..5", "--samples", "0"], "not at least 1"),
-        (["--vary", "seed=1,2", "--measures", "costADay"], "is no figure"),
-        (["--vary", "seed=1,2", "--report", "none/x.html"], "there is no folder"),
-        (["--vary", "seed=1,2", "--vary", "seed=3,4"], "seed is varied twice"),
+        (["--vary", "settings.podMovesPerDay=1..5"], "--samples"),
+        (["--vary", "settings.podMovesPerDay=1..5", "--samples", "0"], "not at least 1"),
+        (["--vary", "settings.podMovesPerDay=1,2", "--measures", "costADay"], "is no figure"),
+        (["--vary", "settings.podMovesPerDay=1,2", "--report", "none/x.html"], "there is no folder"),
+        (
+            ["--vary", "settings.podMovesPerDay=1,2", "--vary", "settings.podMovesPerDay=3,4"],
+            "settings.podMovesPerDay is varied twice",
+        ),
+        (["--vary", "seed=1,2"], "--vary seed=1: runs have the seeds of --seeds"),
+        (
+            ["--vary", "settings.podMovesPerDay=1,2", "--measures", "waitP99,waitP99"],
+            "waitP99 is there twice",
+        ),
+        (["--vary", "settings.podMovesPerDay=1,2", "--on", "dask://h:99999"], "is no engine"),
         (["--vary", "settings.podMoves=1,2"], "--vary settings.podMoves=1: "),
-        (["--vary", "seed=1,2", "--jobs", "-1"], "--jobs: -1 is not at least 1"),
-        (["--vary", "seed=1,2", "--prices", "none.json"], "none.json: cannot be read"),
+        (["--vary", "settings.podMovesPerDay=1,2", "--jobs", "-1"], "--jobs: -1 is not at least 1"),
+        (["--vary", "settings.podMovesPerDay=1,2", "--prices", "none.json"], "none.json: cannot be read"),
     ],
 )
 def test_what_cannot_be_swept(

@@ -84,6 +84,52 @@ def test_nodes_reach_their_age_whatever_moves(tmp_path: Path, capsys: CaptureFix
     assert "nodes reach their age (expireAfter) in 30 days" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("sold", [("on-demand",)])
+def test_types_and_prices_may_be_the_users_own(
+    sold: tuple[str, ...], tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    """Nodes that the file has no price for take no part, and nothing is claimed to be proven then."""
+    nodes = [one for one in cluster(0.01) if one["kind"] == "Node"]
+    zones = sorted({one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in nodes})
+    there = {one["metadata"]["labels"]["node.kubernetes.io/instance-type"]: one for one in nodes}
+    offered = [
+        {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": how}
+        for zone in zones
+        for how in sold
+    ]
+    types = []
+    for name, node in there.items():
+        labels = {
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            **{key: value for key, value in node["metadata"]["labels"].items() if "instance-" in key},
+        }
+        types.append(
+            {
+                "name": name,
+                "requirements": [
+                    {"key": key, "operator": "In", "values": [value]} for key, value in labels.items()
+                ]
+                + [
+                    {"key": "topology.kubernetes.io/zone", "operator": "In", "values": zones},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": list(sold)},
+                ],
+                "offerings": [{"price": 3.0, "available": True, "requirements": one} for one in offered],
+                "capacity": node["status"]["capacity"],
+                "overhead": {},
+            }
+        )
+    path = tmp_path / "types.json"
+    path.write_text(json.dumps(types))
+    found = bill(tmp_path, capsys, dict, "--instance-types", str(path))
+    known = [one for one in nodes if one["metadata"]["labels"]["karpenter.sh/capacity-type"] in sold]
+    assert found["hourlyNow"] == 3 * len(known)
+    if len(known) == len(nodes):
+        assert 0 < found["lowerBound"] <= found["hourlyInTheEnd"] < found["hourlyNow"]
+    else:
+        assert found["lowerBound"] is None and 0 < found["hourlyInTheEnd"] < found["hourlyNow"]
+
+
 def test_budgets_decide_when_it_begins(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     never = bill(tmp_path, capsys, of_pools(budgets=[{"nodes": "0"}]))
     assert never["hourlyInTheEnd"] == never["hourlyNow"]
@@ -117,6 +163,12 @@ def test_what_takes_no_part_is_named(tmp_path: Path, capsys: CaptureFixture[str]
         (["DUMP", "examples/burst"], "the dump of a cluster is compared with itself"),
         (["examples/burst", "--region", "us-east-1"], "--region: means nothing for a scenario"),
         (["DUMP", "--savings-plan", "much"], "--savings-plan"),
+        (["DUMP", "--seeds", "1-9"], "--seeds: means nothing for a dump"),
+        (["DUMP", "--jobs", "4"], "--jobs: means nothing for a dump"),
+        (["DUMP", "--work", "5", "--deadline", "5s"], "only one of --work and --deadline"),
+        (["DUMP", "--instance-types", "DUMP"], "Each entry needs name"),
+        (["examples/burst", "--days", "1,7"], "--days: means nothing for a scenario"),
+        (["examples/burst", "--instance-types", "DUMP"], "--instance-types: means nothing for a scenario"),
         (["EMPTY"], "no NodePool"),
     ],
 )

@@ -110,6 +110,9 @@ class InputErrors(InputError):
         super().__init__(first.message, **first.place)
         self._faults = faults
 
+    def __reduce__(self) -> tuple[type[InputErrors], tuple[tuple[InputError, ...]]]:
+        return InputErrors, (self._faults,)  # between processes: its arguments are not those of an exception
+
     @staticmethod
     def of(faults: tuple[InputError, ...]) -> InputError:
         """One error for one or more of them."""

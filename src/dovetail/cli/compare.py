@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dovetail.simulate.experiment.comparison import Comparison
     from dovetail.simulate.experiment.variant import Variant
 
+_SEEDS, _DAYS = "1-3", "1,7,30"
+
 
 def compare(
     *scenarios: Path,
@@ -23,12 +25,13 @@ def compare(
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     manifests: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     against: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
-    seeds: str = "1-3",
+    seeds: str | None = None,
     until: str | None = None,
     prices: Path | None = None,
     jobs: int | None = None,
-    days: str = "1,7,30",
+    days: str | None = None,
     region: str | None = None,
+    instance_types: Path | None = None,
     deadline: str | None = None,
     work: int | None = None,
     savings_plan: str = "",
@@ -67,7 +70,7 @@ def compare(
     against
         What `compare -o json` wrote, say with another version of Dovetail: its ways are compared too.
     seeds
-        Such as 1-3 or 1,4,7: the luck that every way is played with.
+        Such as 1-3 (the default) or 1,4,7: the luck that every way is played with.
     until
         Stop after this much virtual time, such as 90m.
     prices
@@ -75,9 +78,11 @@ def compare(
     jobs
         Processes at once; as many as there are cores by default.
     days
-        Of a dump: the days after the switch to show.
+        Of a dump: the days after the switch to show, 1,7,30 by default.
     region
         Of a dump: the AWS region, where the nodes do not say it.
+    instance_types
+        Of a dump: a file of instance types and prices of your own, in place of a region's.
     deadline
         Of a dump: how long moves may be searched for, 10m by default.
     work
@@ -104,17 +109,25 @@ def compare(
     dump = _dump(scenarios)
     if dump is not None:
         given = {"--policy": policy, "--set": set_, "--manifests": manifests, "--against": against}
-        _refuse(dump, {**given, "--until": until, "--report": report})
+        _refuse(dump, {**given, "--until": until, "--report": report, "--seeds": seeds, "--jobs": jobs})
         committed = savings_plan_of(savings_plan, savings_plan_discount)
-        after_switching(Asked(dump, days, region, prices, deadline, work, output, committed))
+        after_switching(
+            Asked(dump, days or _DAYS, region, instance_types, prices, deadline, work, output, committed)
+        )
         return
     _refuse(
         scenarios[0] if scenarios else None,
-        {"--region": region, "--deadline": deadline, "--work": work},
+        {
+            "--days": days,
+            "--region": region,
+            "--instance-types": instance_types,
+            "--deadline": deadline,
+            "--work": work,
+        },
     )
     ways = _ways(scenarios, policy, set_, manifests, as_field(savings_plan, savings_plan_discount))
     old = [each for path in against for each in earlier(path)]
-    numbers, length, processes = seeds_of(seeds), time_of(until), processes_of(jobs)
+    numbers, length, processes = seeds_of(seeds or _SEEDS), time_of(until), processes_of(jobs)
     check_target(report)
     regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
     if len(ways) + len(old) < 2:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dovetail.reading import Manifest, Reading
     from dovetail.simulate.questions.change import FieldChange, Terms, Untried, Verdict
 
+_PLAYED = "30m"  # of a scenario
+
 
 def diff(
     *cluster: Path,
@@ -36,7 +38,7 @@ def diff(
     prices: Path | None = None,
     deadline: str | None = None,
     work: int | None = None,
-    after: str = "30m",
+    after: str | None = None,
     quota: int | None = None,
     savings_plan: str = "",
     savings_plan_discount: str = "28%",
@@ -78,7 +80,7 @@ def diff(
     work
         Units of work instead of time: the same answer on every machine.
     after
-        How much of a scenario is played before the change.
+        How much of a scenario is played before the change, 30m by default.
     quota
         The account's quota of vCPUs: says what old and new nodes together leave of it at the peak.
     savings_plan
@@ -91,14 +93,19 @@ def diff(
         An answer to read, or JSON.
     """
     from dovetail.cli import diff_output
-    from dovetail.cli.new_objects import check_new, way_back
+    from dovetail.cli.new_objects import check_new, check_quota, way_back
     from dovetail.cli.question import Question, read_manifests, show
     from dovetail.cli.runs_output import remark, time_of
     from dovetail.cli.savings_plan import savings_plan_of
 
     committed = savings_plan_of(savings_plan, savings_plan_discount)
-    begins = time_of(after, "--after")
+    check_quota(quota)
+    begins = time_of(after or _PLAYED, "--after")
     played = _scenario(cluster)
+    if played is None and after is not None:
+        raise InputError(
+            "means nothing for a cluster that is not played", source="--after", remedy="leave it out"
+        )
     fresh = read_manifests(list(map(str, filename)), recursive=True, strict=False).manifests
     check_new(fresh, filename)
     assumed: dict[str, str] = {}
@@ -181,6 +188,8 @@ def _played(
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "cluster.json"
     items = cluster_after(known, begins)
+    if not any(item["kind"] == "NodePool" for item in items):
+        raise InputError("the scenario has no NodePool, so nothing can be bought", source=str(scenario))
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), "utf-8")
     sold = frozenset(known.file.cluster.instance_types)
     return path, known.start + begins, sold, known.file.region, fresh, assumed, before

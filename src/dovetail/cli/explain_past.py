@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -32,7 +33,8 @@ def print_node(path: Path, name: str, timezone: str, question: Question | None, 
     from dovetail.views.waited import moved_from, pods_of, saving_of
 
     zone, records = _zone(timezone), past.read_log(path, note)
-    moments = past.history(records, name)
+    with _whole(path):
+        moments = past.history(records, name)
     if not moments:
         known = past.names(records)
         more = f" and {len(known) - 3} more" if len(known) > 3 else ""
@@ -44,15 +46,26 @@ def print_node(path: Path, name: str, timezone: str, question: Question | None, 
     table.add_column("What", overflow="fold")
     for moment in moments:
         add_row(table, past.shown_time(moment.at, zone), moment.text)
-    moved = moved_from(records, name, pods_of(records, _pods(question)))
+    snapshot = _pods(question)
+    with _whole(path):
+        moved, saving = moved_from(records, name, pods_of(records, snapshot)), saving_of(records, name)
     rows = [{"t": item.at, "text": item.text, "record": dict(item.record)} for item in moments]
     document: dict[str, Any] = {"node": name, "history": rows}
-    saving = saving_of(records, name)
     if saving is not None:
         document["saving"] = {"promised": saving.promised, "came": saving.came}
     if moved:
         document["pods"] = [_moved_document(one) for one in moved]
     show(Group(table, *map(Text, (*_saved(saving), *_suffered(moved)))), document, output)
+
+
+@contextmanager
+def _whole(log: Path) -> Iterator[None]:
+    """Records that lack what theirs always have are the log's fault: it was cut or edited."""
+    try:
+        yield
+    except KeyError as lacking:
+        remedy = "give the log as the controller wrote it, or what `dovetail simulate --events FILE` wrote"
+        raise InputError(f"a record has no {lacking}", source=str(log), remedy=remedy) from None
 
 
 def _saved(saving: Saving | None) -> Iterator[str]:
@@ -142,7 +155,8 @@ def wait(
     aim, zone = length_of("--within", within, "40s") if within is not None else None, _zone(timezone)
     records = read_log(history, note)
     snapshot = _pods(question)
-    known = pods_of(records, snapshot)
+    with _whole(history):
+        known = pods_of(records, snapshot)
     found = [one for one in known if one.pod == key]
     if not found:
         names = sorted({one.pod for one in known})
@@ -225,7 +239,9 @@ def realised(*, history: Path, timezone: str = "UTC", output: Output = "table") 
     from dovetail.views.realised import realised as sum_up
 
     zone = _zone(timezone)
-    found = sum_up(read_log(history, note))
+    records = read_log(history, note)
+    with _whole(history):
+        found = sum_up(records)
     if found is None:
         raise InputError(
             "the log has no plans",

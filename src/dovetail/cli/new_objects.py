@@ -57,6 +57,12 @@ def rewritten(
     return objects, rewrite_new(objects, before, around, classes)
 
 
+def check_quota(quota: int | None) -> None:
+    """Raises InputError for what no account has."""
+    if quota is not None and quota < 1:
+        raise InputError(f"{quota} is not at least 1", source="--quota", remedy="give vCPUs, such as 4000")
+
+
 def of_quota(peak: int, quota: int) -> str:
     """What a peak of vCPUs leaves of the account's."""
     if peak <= quota:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dovetail.simulate.questions.outage import Recovery
 
 _SHOWN = 10
+_MOST_ADDRESSES = 1 << 24  # of 10.0.0.0/8
 
 
 def outage(
@@ -80,7 +81,7 @@ def outage(
         raise InputError(
             f"{capacity!r} is no capacity type", source="--capacity", remedy="give spot or on-demand"
         )
-    wanted = tuple(part.strip() for part in types.split(",") if part.strip())
+    wanted = tuple(part.strip() for part in types.split(",")) if types else ()
     what = Outage(
         zone,
         begins,
@@ -104,13 +105,14 @@ def outage(
 
 
 def _free(text: str) -> tuple[tuple[str, int], ...]:
-    found = []
+    found: list[tuple[str, int]] = []
     for part in text.split(",") if text else ():
         name, equals, number = part.strip().partition("=")
-        if not equals or not number.isdecimal():
-            raise InputError(
-                f"{part!r} is no number of addresses", source="--free", remedy="give ZONE=NUMBER"
-            )
+        if not equals or not number.isdecimal() or int(number) > _MOST_ADDRESSES:
+            remedy = f"give ZONE=NUMBER, at most {_MOST_ADDRESSES:,}"
+            raise InputError(f"{part!r} is no number of addresses", source="--free", remedy=remedy)
+        if name in dict(found):
+            raise InputError(f"{name} is there twice", source="--free", remedy="give each zone once")
         found.append((name, int(number)))
     return tuple(found)
 
@@ -132,6 +134,8 @@ def _print(found: Recovery, zone: str) -> None:
     add_row(table, "nodes launched since", f"{found.launched:,}")
     console = Console(highlight=False, markup=False)
     console.print(table)
+    if not found.lost:
+        console.print("No pod was without a place: no machine that was lost had one.")
     for reason, count in list(found.failed.items())[:_SHOWN]:
         console.print(f"{count:,} launches failed: {reason}", soft_wrap=True)
     for reason, count in list(found.stuck.items())[:_SHOWN]:

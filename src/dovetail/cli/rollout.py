@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +76,7 @@ def rollout(
     """
     from rich.console import Console
 
-    from dovetail.cli.new_objects import new_files, of_quota, rewritten, way_back
+    from dovetail.cli.new_objects import check_quota, new_files, of_quota, rewritten, way_back
     from dovetail.cli.runs_output import processes_of, progress, remark, time_of
     from dovetail.reading import read
     from dovetail.simulate.experiment.runs import Job, played
@@ -89,6 +90,10 @@ def rollout(
     known = load(scenario)
     begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
     processes = processes_of(jobs)
+    check_quota(quota)
+    if limit is not None and limit > length:
+        message = f"{within} is more than the {watch} that are watched"
+        raise InputError(message, source="--within", remedy=f"watch longer: --watch {within}")
     files, at = new_files(filename), time_of_day(known, begins)
     before = originals(scenario)
     assumed: dict[str, str] = {}

@@ -164,7 +164,9 @@ def _measures(text: str) -> tuple[str, ...]:
 
     known = [one.key for one in MEASURES]
     found = tuple(part.strip() for part in text.split(","))
-    for key in found:
+    for place, key in enumerate(found):
+        if key in found[:place]:
+            raise InputError(f"{key} is there twice", source="--measures", remedy="name each once")
         if key not in known:
             near = nearest(key, known)
             remedy = f"did you mean {near[0]}?" if near else f"valid are {', '.join(known)}"

@@ -28,6 +28,7 @@ class Asked:
     cluster: Path
     days: str
     region: str | None
+    instance_types: Path | None
     prices: Path | None
     deadline: str | None
     work: int | None
@@ -42,13 +43,19 @@ def after_switching(asked: Asked) -> None:
     from dovetail.cli.question import Question
     from dovetail.cli.runs_output import time_of
     from dovetail.cli.searching import Patience
-    from dovetail.disrupt.bill import anew
+    from dovetail.disrupt.bill import anew, movable_nodes
     from dovetail.disrupt.switching import DAY, Pace, switching
     from dovetail.simulate.replay.nodes import taken_at
 
     numbers = _numbers(asked.days)
+    if asked.deadline is not None and asked.work is not None:
+        raise InputError("only one of --work and --deadline can be given", source="--work")
     question = Question(
-        filename=[str(asked.cluster)], region=asked.region, prices=asked.prices, work=asked.work
+        filename=[str(asked.cluster)],
+        region=asked.region,
+        instance_types=asked.instance_types,
+        prices=asked.prices,
+        work=asked.work,
     )
     patience = Patience(time_of(asked.deadline or _PATIENCE, "--deadline"), asked.work)
     search = question.search()
@@ -76,7 +83,9 @@ def after_switching(asked: Asked) -> None:
     )
     spent = time.process_time() - begun
     kept = sum(price.hourly for name, price in prices.items() if not _moves(problem, name))
-    least = None if fresh.untried else kept + fresh.cost.lower_bound
+    # What is proven is about the pods of all nodes that can go, so all of these need a price.
+    compared = not fresh.untried and movable_nodes(problem) <= prices.keys()
+    least = kept + fresh.cost.lower_bound if compared else None
     if asked.output == "json":
         document = _json(found, numbers, least)
         if asked.savings_plan is not None:

@@ -10,6 +10,7 @@ from dovetail.api.admission import admit
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, Clock
+from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
@@ -112,10 +113,21 @@ class Cluster:
             )
 
     async def run(self) -> None:
-        """All parts, for ever; the first that fails ends it."""
-        async with asyncio.TaskGroup() as tasks:
-            for name, part in self._parts():
-                tasks.create_task(part, name=name)
+        """All parts, for ever; the first that fails ends it. Raises InputError for manifests that are refused
+        while it plays.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for name, part in self._parts():
+                    tasks.create_task(part, name=name)
+        except ExceptionGroup as several:
+            refused, others = several.split(InputError)
+            if refused is None or others is not None:
+                raise
+            first: Exception = refused
+            while isinstance(first, ExceptionGroup):
+                first = first.exceptions[0]
+            raise first from None
 
     def finish(self) -> None:
         """The end of the simulation: what only shows now, such as pods that were forgotten."""

@@ -72,7 +72,7 @@ def played_on(engine: str, jobs: Sequence[Job]) -> Iterator[tuple[int, Run]]:
 def address(engine: str) -> str:
     """The address of the scheduler as Dask has it. Raises InputError."""
     host, _, port = engine.removeprefix(SCHEME).rpartition(":")
-    if not engine.startswith(SCHEME) or not host or not port.isdecimal():
+    if not engine.startswith(SCHEME) or not host or not port.isdecimal() or int(port) > 65_535:
         remedy = f"give {SCHEME}HOST:PORT of a scheduler, such as {SCHEME}10.0.0.5:8786"
         raise InputError(f"{engine!r} is no engine", source="--on", remedy=remedy)
     return f"tcp://{engine.removeprefix(SCHEME)}"

@@ -31,6 +31,10 @@ class Variant:
 
         `folder` is the scenario's where it was read before, for other variants of it.
         """
+        for change in self.settings if seed is not None else ():
+            if change.path == "seed" and not change.kind:
+                remedy = "name them all: --seeds 1-5"
+                raise InputError("runs have the seeds of --seeds", source=change.source, remedy=remedy)
         folder = folder or ScenarioFolder(self.scenario)
         scenario = folder.scenario(trace=self.trace, changes=self.settings)
         if self.policy is not None:
@@ -47,5 +51,8 @@ def _replaced(manifests: Sequence[Manifest], path: Path) -> tuple[Manifest, ...]
     if not path.exists():
         raise InputError("there is no such file or folder", source=str(path))
     fresh = {item.written: item for item in read([path]).manifests}
+    if not fresh:
+        remedy = "give manifests in their new form"
+        raise InputError("no object that can take another's place is in it", source=str(path), remedy=remedy)
     kept = [fresh.pop(item.written, item) for item in manifests]
     return (*kept, *fresh.values())

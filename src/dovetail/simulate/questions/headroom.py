@@ -18,11 +18,11 @@ from dovetail.base.errors import InputError
 from dovetail.simulate.analysis.log import Meter
 from dovetail.simulate.analysis.waiting import waits
 from dovetail.simulate.experiment.measures import nearest_rank
-from dovetail.simulate.questions.stage import Addition, Document
+from dovetail.simulate.questions.stage import Addition, Document, refuse_too_long
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.changed import Change
 from dovetail.simulate.scenario.history import Step
-from dovetail.simulate.scenario.scenario import Scenario, load
+from dovetail.simulate.scenario.scenario import MOST_PODS, Scenario, load
 
 NAME = "dovetail-headroom"
 _STEP = 5 * SECOND  # between two steps of the growth
@@ -82,6 +82,11 @@ def addition(scenario: Scenario, growth: Growth, length: int) -> tuple[Addition,
     first = document["spec"].get("replicas", 1)
     if growth.to <= first:
         raise InputError(f"{growth.to} is not more than its {first} replicas", source="--to")
+    refuse_too_long(length, scenario.folder)
+    if growth.to > MOST_PODS:
+        raise InputError(
+            f"{growth.to:,} replicas are more than the {MOST_PODS:,} that are played", source="--to"
+        )
     count = max(1, growth.over // _STEP)
     steps = [
         Step(

@@ -92,9 +92,14 @@ def families(region: str, wanted: Sequence[str]) -> tuple[str, ...]:
     names = [one.name for one in catalog.instance_types(region)]
     found: list[str] = []
     for text in wanted:
-        mine = [name for name in names if name.startswith(text)]
+        mine = [name for name in names if name.startswith(text)] if text else []
         if not mine:
-            raise InputError(f"no instance type of {region} begins with {text!r}", source="--types")
+            near = nearest(text, names)
+            remedy = (
+                f"did you mean {near[0]}?" if near else "give families or types, such as m,c,r or m5.large"
+            )
+            message = f"no instance type of {region} begins with {text!r}"
+            raise InputError(message, source="--types", remedy=remedy)
         found += mine
     return tuple(dict.fromkeys(found))
 

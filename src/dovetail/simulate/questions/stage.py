@@ -13,15 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dovetail.base.clock import SECOND
-from dovetail.base.errors import InputError
+from dovetail.base.clock import HOUR, SECOND
+from dovetail.base.errors import InputError, InputErrors, Place
 from dovetail.base.yaml_writing import all_written, written
 from dovetail.kube.memory.store import Change
 from dovetail.simulate.analysis.log import Record
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.document import Document as ScenarioDocument
 from dovetail.simulate.scenario.history import Step, read_history
-from dovetail.simulate.scenario.scenario import FILE_NAME, Scenario, load
+from dovetail.simulate.scenario.scenario import FILE_NAME, LONGEST, Scenario, load
 from dovetail.units.duration import format_duration
 
 _OBJECTS, _STEPS, _LATER = "question.yaml", "question.jsonl", "question"
@@ -40,11 +40,19 @@ class Addition:
     duration: int | None = None  # nanoseconds
 
 
+def refuse_too_long(duration: int, source: Path) -> None:
+    """Raises InputError for more than a scenario takes."""
+    if duration > LONGEST:
+        message = f"that is {format_duration(duration)} of the scenario; at most 744h are played"
+        raise InputError(message, source=str(source), remedy="ask about less time")
+
+
 @contextmanager
 def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Path]:
     """The folder, for as long as it is asked about; `keep` names one that stays. Raises InputError."""
     source = scenario.parent if scenario.name == FILE_NAME else scenario
-    load(source)  # errors name the user's own file
+    load(source)
+    refuse_too_long(addition.duration or 0, source)
     with TemporaryDirectory(prefix="dovetail-") as spare:
         folder = keep if keep is not None else Path(spare) / source.resolve().name
         if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -54,7 +62,31 @@ def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Pa
             _write(folder, addition)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", source=str(folder)) from None
-        yield folder
+        try:
+            yield folder
+        except InputError as error:
+            raise _of_the_originals(error, folder, source, addition) from None
+
+
+def _of_the_originals(error: InputError, folder: Path, source: Path, addition: Addition) -> InputError:
+    """The same about the files that the user gave, of which the folder has copies."""
+    names = {
+        str(folder / _copied(number, index, file)): str(file)
+        for number, files in enumerate(addition.later.values())
+        for index, file in enumerate(files)
+    }
+
+    def renamed(one: InputError) -> InputError:
+        name = names.get(one.source) or one.source.replace(str(folder), str(source), 1)
+        place: Place = {**one.place, "source": name}
+        return InputError(one.message, **place)
+
+    return InputErrors.of(tuple(map(renamed, error.faults)))
+
+
+def _copied(number: int, index: int, file: Path) -> Path:
+    """Where in the folder a copy of a file lies that is applied later."""
+    return Path(f"{_LATER}-{number}") / f"{index:02d}-{file.name}"
 
 
 class _Objects:
@@ -84,7 +116,10 @@ def cluster_after(scenario: Scenario, length: int) -> list[Document]:
 
 
 def time_of_day(scenario: Scenario, at: int) -> str:
-    """The instant (ns since the start) as the scenario's own files give it."""
+    """The instant (ns since the start) as the scenario's own files give it. Raises InputError after a day."""
+    if at >= 24 * HOUR:
+        message = f"{format_duration(at)} is not less than 24h: scenarios give times of day"
+        raise InputError(message, source="--after", remedy="begin on the first day")
     zone = ZoneInfo(scenario.file.timezone)
     return datetime.fromtimestamp((scenario.start + at) // SECOND, zone).strftime("%H:%M:%S")
 
@@ -100,7 +135,7 @@ def _write(folder: Path, addition: Addition) -> None:
         document[name] = value
     for number, (at, files) in enumerate(addition.later.items()):
         for index, file in enumerate(files):
-            place = folder / f"{_LATER}-{number}" / f"{index:02d}-{file.name}"
+            place = folder / _copied(number, index, file)
             place.parent.mkdir(exist_ok=True)
             shutil.copyfile(file, place)
             change = {"at": at, "file": str(place.relative_to(folder))}

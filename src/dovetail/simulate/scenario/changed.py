@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from dovetail.base.errors import InputError
+from dovetail.base.errors import InputError, InputErrors, Place
 from dovetail.reading import Located, Manifest, read_objects
 
 _OBJECT = re.compile(r"(?P<kind>[A-Z][A-Za-z0-9]*)/(?P<name>[^=]+?)\.(?P<path>(?:spec|metadata|data)\..+)")
@@ -49,6 +49,12 @@ class Change:
             return Change(text, left.strip(), value, flag=flag)
         return Change(text, found["path"], value, found["kind"], found["name"], flag)
 
+    def caused(self, path: str, before: Any) -> bool:
+        """True iff what is wrong there in a document is this change's fault; `before` is without it."""
+        if _within(path, self.path):
+            return True
+        return bool(path) and _within(self.path, path) and not _holds(before, path)
+
     def of(self, manifest: Manifest) -> bool:
         """True iff it is about this object."""
         kind, key = manifest.written
@@ -74,8 +80,42 @@ def with_objects(manifests: Sequence[Manifest], changes: Sequence[Change]) -> tu
     found: list[Manifest] = []
     for item in manifests:
         mine = [change for change in changes if change.of(item)]
-        found += read_objects([with_fields(item.located, mine)], strict=True).manifests if mine else [item]
+        found += _admitted(item.located, mine) if mine else [item]
     return tuple(found)
+
+
+def _admitted(located: Located, changes: Sequence[Change]) -> Sequence[Manifest]:
+    """The object with these fields set. Raises InputError that names those which it is not admitted for."""
+    try:
+        return read_objects([with_fields(located, changes)], strict=True).manifests
+    except InputError as error:
+        raise InputErrors.of(tuple(_blamed(one, changes, located.value) for one in error.faults)) from None
+
+
+def _blamed(error: InputError, changes: Sequence[Change], before: Any) -> InputError:
+    for change in changes:
+        if change.caused(error.path, before):
+            place: Place = {**error.place, "source": change.source, "line": None, "column": None}
+            return InputError(error.message, **place)
+    return error
+
+
+def _within(path: str, outer: str) -> bool:
+    """True iff the path leads to that place, or into it."""
+    return path == outer or path.startswith((f"{outer}.", f"{outer}["))
+
+
+def _holds(value: Any, path: str) -> bool:
+    for step in _STEP.findall(path):
+        if step.startswith("["):
+            if not isinstance(value, list) or int(step[1:-1]) >= len(value):
+                return False
+            value = value[int(step[1:-1])]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
+            return False
+    return True
 
 
 def _set(value: Any, change: Change) -> None:

@@ -27,6 +27,7 @@ class Document:
 
     def __init__(self, source: str, located: Located, changes: Sequence[Change] = ()) -> None:
         """`changes` are set in it: what is wrong with their fields is not the file's fault."""
+        self._before = located.value
         located = with_fields(located, changes) if changes else located
         self.source = source
         self.value: Any = located.value
@@ -75,7 +76,7 @@ class Document:
     def error(self, message: str, path: str = "", *, remedy: str = "") -> InputError:
         """An InputError that points at a field of this document, or at the change that set it."""
         for change in self._changes:
-            if path == change.path or path.startswith((f"{change.path}.", f"{change.path}[")):
+            if change.caused(path, self._before):
                 return InputError(message, source=change.source, path=path, remedy=remedy)
         line = self._located.line_of(path)
         return InputError(message, source=self.source, line=line, path=path, remedy=remedy)

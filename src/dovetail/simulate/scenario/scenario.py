@@ -39,12 +39,12 @@ from dovetail.simulate.scenario.traffic import Curve, curve, next_time, second_o
 from dovetail.simulate.workloads.keda import not_played
 from dovetail.units.duration import parse_duration
 
-_MOST_PODS = 200_000  # of workloads at once: each is an object with a life of its own
+MOST_PODS = 200_000  # of workloads at once: each is an object with a life of its own
 FILE_NAME = "scenario.yaml"
 FAULTS_NAME = "faults.yaml"  # may lie in the folder: it is no manifest
 _MANIFESTS = (".yaml", ".yml", ".json")
 _DAY_ONE = "2026-03-02T"  # a Monday; used where `start` is only a time of day
-_LONGEST = 31 * 86_400 * SECOND
+LONGEST = 31 * 86_400 * SECOND
 
 T = TypeVar("T")
 
@@ -147,8 +147,8 @@ class ScenarioFolder:
             self._beside = _manifests(self.folder)
         later = tuple(self._changes(document, file, start))
         for given in (self._beside.manifests, *(change.manifests for change, _ in later)):
-            refuse_too_many(given, _MOST_PODS, "a simulation")
-            refuse_endless(given, _MOST_PODS, "a simulation")
+            refuse_too_many(given, MOST_PODS, "a simulation")
+            refuse_endless(given, MOST_PODS, "a simulation")
         scenario = Scenario(
             file=file,
             folder=self.folder,
@@ -182,7 +182,9 @@ class ScenarioFolder:
         for i, change in enumerate(file.changes):
             path = self.folder / change.file
             if not path.is_file():
-                remedy = "give a path relative to the folder; keep it in a folder of its own, such as changes/"
+                remedy = (
+                    "give a path relative to the folder; keep it in a folder of its own, such as changes/"
+                )
                 raise document.error(f"there is no file {change.file!r}", f"changes[{i}].file", remedy=remedy)
             if path.parent == self.folder:
                 remedy = "move it into a folder of its own, such as changes/"
@@ -203,7 +205,9 @@ class ScenarioFolder:
         if path is None:
             if not file.trace.file:
                 raise document.error(
-                    "the scenario does not say which trace", "trace", remedy="give it with --trace FILE.csv.gz"
+                    "the scenario does not say which trace",
+                    "trace",
+                    remedy="give it with --trace FILE.csv.gz",
                 )
             path = self.folder / file.trace.file
         return visits(file.trace, self._once(read_trace, path), source=document.source)
@@ -279,7 +283,7 @@ def _start(document: Document, file: ScenarioFile) -> int:
 
 def _duration(document: Document, file: ScenarioFile) -> int:
     duration = document.parse("duration", parse_duration, file.duration)
-    if not 0 < duration <= _LONGEST:
+    if not 0 < duration <= LONGEST:
         raise document.error(f"{file.duration!r} is not between 1ns and 744h", "duration")
     return duration
 
