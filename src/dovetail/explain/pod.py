@@ -13,7 +13,7 @@ from dovetail.explain.criteria import PoolView
 from dovetail.explain.miss import Change, Miss, PoolVerdict, Verdict, Way
 from dovetail.explain.nodes import ask_nodes
 from dovetail.explain.pools import ask_pool, pool_views
-from dovetail.model.left_out import left_out
+from dovetail.model.left_out import all_left_out, left_out
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.selector import Selector
@@ -80,7 +80,7 @@ def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str
     Pods that are alike are looked at once, the most numerous first, until `over`; the first in any case.
     What there was no time to plan for has nothing to be explained.
     """
-    broken = {pod.key: why for pod in problem.pods if (why := left_out(pod, problem.volumes))}
+    broken = all_left_out(problem.pods, problem.volumes)
     left = set(plan.refused) - broken.keys()
     pending = tuple(pod for pod in problem.pods if pod.key in left)
     if not pending:

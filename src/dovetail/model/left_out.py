@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dovetail.api.core import Pod
 from dovetail.model.resources import CPU, excess, pod_requests, quantities
 from dovetail.model.volumes import VolumeIndex, ignored_reason
@@ -16,6 +18,21 @@ def left_out(pod: Pod, index: VolumeIndex) -> str:
         return DEVICES
     name = excess(pod)
     return _too_much(pod, name) if name else ignored_reason(pod, index)
+
+
+def all_left_out(pods: Iterable[Pod], index: VolumeIndex) -> dict[str, str]:
+    """By pod, why no plan is made for it, of those for which none is."""
+    found: dict[str, str] = {}
+    fine: set[int] = set()  # specs, which copies of a pod may share; volumes have names by pod
+    for pod in pods:
+        spec = pod.spec
+        if id(spec) in fine:
+            continue
+        if reason := left_out(pod, index):
+            found[pod.key] = reason
+        elif not spec.volumes:
+            fine.add(id(spec))
+    return found
 
 
 def _too_much(pod: Pod, name: str) -> str:

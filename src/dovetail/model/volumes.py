@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+import msgspec
+
+from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, Volume
 from dovetail.api.workloads import StorageClass
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
@@ -66,6 +68,15 @@ class ClaimUse:
     def identity(self) -> str:
         """Equal for two pods that share one attachment."""
         return self.claim.spec.volume_name if self.claim is not None and self.bound else self.key
+
+
+def claims_alone(spec: PodSpec) -> PodSpec:
+    """The spec without volumes that are no claims, which no rule is about.
+
+    The API server gives every pod a volume with its credentials, under a name that no other pod's has.
+    """
+    claims = tuple([item for item in spec.volumes if item.persistent_volume_claim or item.ephemeral])
+    return spec if len(claims) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=claims)
 
 
 def claim_uses(pod: Pod, index: VolumeIndex) -> Iterator[ClaimUse]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dovetail.model.left_out import left_out
+from dovetail.model.left_out import all_left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.assign.strategies import Strategy, fuller
@@ -57,7 +57,7 @@ def solve(
     Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up. `trace` is
     called after each phase.
     """
-    broken = {pod.key: reason for pod in problem.pods if (reason := left_out(pod, problem.volumes))}
+    broken = all_left_out(problem.pods, problem.volumes)
     if broken:
         usable = tuple(pod for pod in problem.pods if pod.key not in broken)
         plan = solve(replace(problem, pods=usable), budget, stop=stop, trace=trace)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -14,7 +16,7 @@ from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
-from dovetail.model.volumes import VolumeIndex, csi_volumes, volume_alternatives
+from dovetail.model.volumes import VolumeIndex, claims_alone, csi_volumes, volume_alternatives
 from dovetail.solve.instance.arrays import ENDLESS, Axis
 from dovetail.solve.instance.pod_classes import Level, PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM, levels, rules_of
@@ -44,7 +46,10 @@ class Reader:
 
     def read(self, pod: Pod) -> Ask:
         """What the pod asks for."""
-        ask = sort_of(pod).ask
+        return self.known(sort_of(pod).ask)
+
+    def known(self, ask: Ask) -> Ask:
+        """The first one of all that are equal."""
         return self._asks.setdefault(ask.fingerprint, ask)
 
     def different(self) -> Collection[Ask]:
@@ -59,6 +64,9 @@ class Sort:
     ask: Ask
 
 
+# Pods of one sort, each with its place in the order of age.
+_Copies = list[tuple[int, Pod]]
+_RANK = itemgetter(0)
 _SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
 
 
@@ -66,7 +74,7 @@ _SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
 def sort_of(pod: Pod) -> Sort:
     """The sort of a pod, found once: each question about a cluster has most pods of the one before it."""
     key = _glance(pod), *pod.metadata.labels.items()
-    found = _SORTS.get(key) or Sort(_ask(pod, _without_names(pod.spec)))
+    found = _SORTS.get(key) or Sort(_ask(pod, claims_alone(pod.spec)))
     return _SORTS.setdefault(key, found)
 
 
@@ -85,16 +93,7 @@ def _glance(pod: Pod) -> tuple[object, ...]:
             only = spec.containers[0]
             requests = [(name, amount.nanos) for name, amount in only.resources.requests.items()]
             return (pod.metadata.namespace, rules, only.ports, *requests)
-    return (pod.metadata.namespace, _ENCODER.encode(_without_names(spec)))
-
-
-def _without_names(spec: PodSpec) -> PodSpec:
-    """The spec without volumes that are no claims, which no rule is about.
-
-    The API server gives every pod a volume with its credentials, under a name that no other pod's has.
-    """
-    claims = tuple(item for item in spec.volumes if item.persistent_volume_claim or item.ephemeral)
-    return spec if len(claims) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=claims)
+    return (pod.metadata.namespace, _ENCODER.encode(claims_alone(spec)))
 
 
 def _ask(pod: Pod, spec: PodSpec) -> Ask:
@@ -192,8 +191,7 @@ class Interner:
         self._turns: dict[int, int] = {}  # by the identity of what is asked; where all have the same, none
         self.left_out: list[str] = []  # pods that there is no time for
         self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
-        self._ladders: dict[Sort, _Ladder] = {}  # of pods without claims, which depend on their sort alone
-        self._entries: list[tuple[Pod, Sort, Ask, _Ladder]] = []
+        self._entries: list[tuple[_Copies, Ask, _Ladder]] = []
 
     def read(self, pods: Iterable[Pod]) -> frozenset[str]:
         """Read the pods, which registers their groups; the resources that they ask for.
@@ -201,23 +199,23 @@ class Interner:
         Where they are too many and too different to be sure that there is time for all, the simple ones come
         first, and what asks for too much waits for a plan of its own: see `left_out`.
         """
-        asked = [(pod, self.reader.read(pod)) for pod in sorted(pods, key=_age_order)]
+        asked = [(copies, self.reader.known(sort.ask)) for sort, copies in _by_sort(pods).items()]
         names: set[str] = set()
         if not self._crowded():
-            for pod, ask in asked:
-                self._enter(pod, ask)
+            for copies, ask in asked:
+                self._enter(copies, ask)
             return frozenset(name for ask in self.reader.different() for name in ask.requests)
         enough = self._reading()
-        for number, (ask, some) in enumerate(_in_turn(asked)):
+        for number, (ask, many) in enumerate(_in_turn(asked)):
             demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > FEW
             pairs = (len(self._turns) + 1) * self._topology.wide
             if self._entries and (demanding or pairs > _PAIRS or enough()):
-                self.left_out += [pod.key for pod in some]
+                self.left_out += [pod.key for copies in many for _, pod in copies]
                 continue
             names |= ask.requests.keys()
             self._turns[id(ask)] = (number // FEW).bit_length()
-            for pod in some:
-                self._enter(pod, ask)
+            for copies in many:
+                self._enter(copies, ask)
         return frozenset(names)
 
     def _crowded(self) -> bool:
@@ -229,28 +227,27 @@ class Interner:
     def pod_classes(self, axis: Axis) -> list[PodClass]:
         """The pod classes of the pods that were read, the largest requests of CPU, then memory, first."""
         # Groups must all be known before pods can be told apart by the groups that count them.
-        found: dict[tuple[bytes, int, tuple[int, ...]], PodClass] = {}
-        classes: dict[tuple[Sort, _Ladder], PodClass] = {}
-        for pod, sort, ask, ladder in self._entries:
-            pod_class = classes.get((sort, ladder))
-            if pod_class is None:
-                meta = pod.metadata
-                matching = self._topology.matching(meta.namespace or "default", meta.labels)
-                key = (ask.fingerprint, ladder.number, matching)
-                pod_class = found.get(key) or self._pod_class(pod, ask, axis, ladder, matching)
-                classes[sort, ladder] = found[key] = pod_class
-            pod_class.pods.append(pod.key)
-        ordered = sorted(found.values(), key=lambda pod_class: _size_order(pod_class, axis))
+        found: dict[tuple[bytes, int, tuple[int, ...]], tuple[PodClass, list[_Copies]]] = {}
+        for copies, ask, ladder in self._entries:
+            pod = copies[0][1]
+            matching = self._topology.matching(pod.metadata.namespace or "default", pod.metadata.labels)
+            key = (ask.fingerprint, ladder.number, matching)
+            if key not in found:
+                found[key] = self._pod_class(pod, ask, axis, ladder, matching), []
+            found[key][1].append(copies)
+        for pod_class, members in found.values():
+            pods = members[0] if len(members) == 1 else sorted(chain.from_iterable(members), key=_RANK)
+            pod_class.pods += [pod.key for _, pod in pods]
+        ordered = [pod_class for pod_class, _ in found.values()]
+        ordered.sort(key=lambda pod_class: _size_order(pod_class, axis))
         for index, pod_class in enumerate(ordered):
             pod_class.index = index
         return ordered
 
-    def _enter(self, pod: Pod, ask: Ask) -> None:
-        sort = sort_of(pod)
-        ladder = self._ladders.get(sort) or self._levels_of(pod, ask)
-        if not ask.has_claims:
-            self._ladders[sort] = ladder
-        self._entries.append((pod, sort, ask, ladder))
+    def _enter(self, copies: _Copies, ask: Ask) -> None:
+        """Pods of one sort; each has a ladder of its own where they have claims."""
+        for some in [[each] for each in copies] if ask.has_claims else [copies]:
+            self._entries.append((some, ask, self._levels_of(some[0][1], ask)))
 
     def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
         copied = tuple([pod.metadata.labels.get(name) for name in ask.label_keys])
@@ -301,29 +298,41 @@ def _size_order(pod_class: PodClass, axis: Axis) -> tuple[int, int, str]:
     return (-amounts.get(CPU, 0), -amounts.get(MEMORY, 0), pod_class.pods[0])
 
 
-def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
+def _by_sort(pods: Iterable[Pod]) -> dict[Sort, _Copies]:
+    """The oldest first. Copies that share what they ask for and their labels need no look at these."""
+    found: dict[Sort, _Copies] = {}
+    seen: dict[tuple[int, int, str], _Copies] = {}
+    for rank, pod in enumerate(sorted(pods, key=_age_order)):
+        meta = pod.metadata
+        key = id(pod.spec), id(meta.labels), meta.namespace
+        copies = seen.get(key)
+        if copies is None:
+            copies = seen[key] = found.setdefault(sort_of(pod), [])
+        copies.append((rank, pod))
+    return found
+
+
+def _in_turn(asked: Iterable[tuple[_Copies, Ask]]) -> list[tuple[Ask, list[_Copies]]]:
     """What is asked for, with the pods: namespaces take turns, in each what is least to read comes first.
 
     What asks for too much by itself comes last of all: the first one is read whatever it asks for.
     """
-    pods: dict[int, list[Pod]] = {}
-    asks: dict[int, Ask] = {}
-    for pod, ask in asked:
-        asks.setdefault(id(ask), ask)
-        pods.setdefault(id(ask), []).append(pod)
-    simple = sorted(asks, key=lambda one: (asks[one].relations, len(asks[one].rules), -len(pods[one])))
+    pods: dict[Ask, list[_Copies]] = {}
+    for copies, ask in asked:
+        pods.setdefault(ask, []).append(copies)
+    number = {ask: sum(map(len, many)) for ask, many in pods.items()}
+    simple = sorted(pods, key=lambda ask: (ask.relations, len(ask.rules), -number[ask]))
     ranks: dict[str, int] = {}
-    ordered: list[tuple[bool, int, int]] = []
-    for one in simple:
-        namespace = pods[one][0].metadata.namespace
+    ordered: list[tuple[bool, int, Ask]] = []
+    for ask in simple:
+        namespace = pods[ask][0][0][1].metadata.namespace
         ranks[namespace] = ranks.get(namespace, -1) + 1
-        demanding = asks[one].relations > _RELATIONS or len(asks[one].requests) > FEW
-        ordered.append((demanding, ranks[namespace], one))
+        demanding = ask.relations > _RELATIONS or len(ask.requests) > FEW
+        ordered.append((demanding, ranks[namespace], ask))
     ordered.sort(key=lambda item: item[:2])
-    return [(asks[one], pods[one]) for _, _, one in ordered]
+    return [(ask, pods[ask]) for _, _, ask in ordered]
 
 
-@by_identity(32_768)
 def _age_order(pod: Pod) -> tuple[str, str, str]:
     meta = pod.metadata
     return (meta.creation_timestamp, meta.uid, pod.key)
