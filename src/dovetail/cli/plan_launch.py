@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.base.errors import CloudError
-from dovetail.cloud.choice import Candidate, Choice, Offered, Pool, Request, chosen, offered
+from dovetail.cloud.choice import Offered, Pool, Request, narrowed, offered
 from dovetail.cloud.spot_market import spot_markets
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import CPU, Resources
 
-_MARKETS = 20  # simulated spot markets, of which the mean is likely
+_PAIRS = 10  # of simulated spot markets, of which the mean is likely
 
 
 def as_launched(problem: Problem, plan: Plan) -> Plan:
@@ -68,6 +68,7 @@ class _Launches:
     """Most claims of a plan ask for the same as others do; what differs most is what their pods ask for."""
 
     problem: Problem
+    _asked: dict[Hashable, tuple[int, int] | None] = field(default_factory=dict)
     _known: dict[Hashable, tuple[int, int] | None] = field(default_factory=dict)
     # By pool and what is asked of anything but the type: what is offered of each type that was asked for.
     _offered: dict[Hashable, dict[str, Offered | None]] = field(default_factory=dict)
@@ -75,26 +76,33 @@ class _Launches:
     # Spot pools by number, which is their row of `_drawn`: in each of the markets a price, as a share of its
     # middle, and a depth.
     _markets: dict[Pool, int] = field(default_factory=dict)
-    _drawn: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, _MARKETS, 2)))
+    _drawn: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2 * _PAIRS, 2)))
 
     def __post_init__(self) -> None:
         self._rooms = {pool.name: _Rooms(pool.instance_types) for pool in self.problem.pools}
 
     def priced(self, claim: PlannedClaim) -> PlannedClaim:
+        asked = claim.pool, claim.instance_types, claim.requirements, frozenset(claim.requests.items())
+        if asked not in self._asked:
+            self._asked[asked] = self._of_offerings(claim)
+        found = self._asked[asked]
+        if found is None:
+            return replace(claim, likely=claim.price)
+        likely, worst = (price + claim.volumes + claim.surcharge for price in found)
+        return replace(claim, likely=likely, worst=worst)
+
+    def _of_offerings(self, claim: PlannedClaim) -> tuple[int, int] | None:
+        """Likely and at worst, of the offerings alone; None where a launch would find none."""
         key = claim.pool, claim.instance_types, claim.requirements
         if key not in self._listed:
             self._listed[key] = self._of(claim)
         listed = self._listed[key]
         holds = self._rooms[claim.pool].holding(listed.rows, claim.requests)
-        asked = key, holds.tobytes()  # most claims fit on every type that they list
-        if asked not in self._known:
+        held = key, holds.tobytes()  # most claims fit on every type that they list
+        if held not in self._known:
             types = [item for item, fits in zip(listed.types, holds.tolist(), strict=True) if fits]
-            self._known[asked] = self._prices(types, claim)
-        found = self._known[asked]
-        if found is None:
-            return replace(claim, likely=claim.price)
-        likely, worst = (price + claim.volumes + claim.surcharge for price in found)
-        return replace(claim, likely=likely, worst=worst)
+            self._known[held] = self._prices(types, claim)
+        return self._known[held]
 
     def _of(self, claim: PlannedClaim) -> _Listed:
         asked = Requirements.of(item for item in claim.requirements if item.key != labels.INSTANCE_TYPE)
@@ -107,19 +115,23 @@ class _Launches:
         return _Listed(types, np.array([rooms.position[item.kind.name] for item in types], dtype=np.int64))
 
     def _prices(self, types: list[Offered], claim: PlannedClaim) -> tuple[int, int] | None:
-        """Likely and at worst, of the offerings alone; None where a launch would find none."""
         try:
-            choice = chosen(types, Request(claim.requirements, claim.requests))
+            named, capacity_type = narrowed(types, Request(claim.requirements, claim.requests))
         except CloudError:
             return None
         # Where spot is sold out, the next launch takes the same types on demand.
-        worst = max(offering.price for kind in choice.types for offering in kind.offerings)
-        return self._likely(choice), worst
+        worst = max(offering.price for item in named for offering in item.offerings)
+        return self._likely(named, capacity_type), worst
 
-    def _likely(self, choice: Choice) -> int:
-        found = choice.candidates()
-        prices = np.array([one.offering.price for one in found], dtype=np.float64)
-        if choice.capacity_type != labels.SPOT:
+    def _likely(self, named: list[Offered], capacity_type: str) -> int:
+        found = [
+            (item.kind, offering)
+            for item in named
+            for offering in item.offerings
+            if offering.capacity_type == capacity_type
+        ]
+        prices = np.array([offering.price for _, offering in found], dtype=np.float64)
+        if capacity_type != labels.SPOT:
             return int(prices.min())
         rows = self._rows(found)
         swings, depths = self._drawn[rows].transpose(2, 1, 0)
@@ -128,14 +140,13 @@ class _Launches:
         paid = np.where(deep, prices * swings, np.inf).min(axis=1)
         return round(float(paid.mean()))
 
-    def _rows(self, found: Sequence[Candidate]) -> list[int]:
+    def _rows(self, found: Sequence[tuple[InstanceType, Offering]]) -> list[int]:
         """Of the spot pools of these offerings, whose markets are drawn where they are new."""
-        new = {one.pool: one.instance_type for one in found if one.pool not in self._markets}
+        pools: list[Pool] = [(labels.SPOT, kind.name, offering.zone) for kind, offering in found]
+        kinds = (kind for kind, _ in found)
+        new = {pool: kind for pool, kind in zip(pools, kinds, strict=True) if pool not in self._markets}
         if new:
-            drawn = [
-                list(spot_markets(pool, max(1, kind.capacity.get(CPU, 0) // 1000), _MARKETS))
-                for pool, kind in new.items()
-            ]
-            self._drawn = np.concatenate((self._drawn, np.array(drawn)))
+            vcpus = {pool: max(1, kind.capacity.get(CPU, 0) // 1000) for pool, kind in new.items()}
+            self._drawn = np.concatenate((self._drawn, spot_markets(vcpus, _PAIRS)))
             self._markets |= {pool: len(self._markets) + index for index, pool in enumerate(new)}
-        return [self._markets[one.pool] for one in found]
+        return [self._markets[pool] for pool in pools]

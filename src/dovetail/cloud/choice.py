@@ -59,19 +59,21 @@ class Offered:
     @staticmethod
     def of(kind: InstanceType, offerings: tuple[Offering, ...], *, exotic: bool | None = None) -> Offered:
         """`exotic` where it is known."""
-        on_demand = [one.price for one in offerings if one.capacity_type == labels.ON_DEMAND]
-        spot = [one.price for one in offerings if one.capacity_type == labels.SPOT]
+        cheapest, on_demand, spot, reserved = offerings[0].price, float("inf"), 0, False
+        for one in offerings:
+            price = one.price
+            if price < cheapest:
+                cheapest = price
+            if one.capacity_type == labels.SPOT:
+                if price > spot:
+                    spot = price
+            elif one.capacity_type != labels.ON_DEMAND:
+                reserved = True
+            elif price < on_demand:
+                on_demand = price
         if exotic is None:
             exotic = "metal" in kind.name or any(kind.capacity.get(name) for name in _EXOTIC)
-        return Offered(
-            kind,
-            offerings,
-            min(one.price for one in offerings),
-            min(on_demand, default=float("inf")),
-            max(spot, default=0),
-            len(on_demand) + len(spot) < len(offerings),
-            exotic,
-        )
+        return Offered(kind, offerings, cheapest, on_demand, spot, reserved, exotic)
 
     @property
     def type(self) -> InstanceType:
@@ -117,6 +119,12 @@ def choose(types: Iterable[InstanceType], request: Request) -> Choice:
 
 def chosen(left: list[Offered], request: Request) -> Choice:
     """Of types that may be had for the request, with the offerings that may; raises what `choose` does."""
+    named, capacity_type = narrowed(left, request)
+    return Choice(tuple(item.type for item in named), capacity_type)
+
+
+def narrowed(left: list[Offered], request: Request) -> tuple[list[Offered], str]:
+    """The types of that choice, cheapest first, and its capacity type."""
     if any(item.reserved for item in left):
         left = _one_reservation_type(left)
         left = _one_capacity_block(left)
@@ -127,11 +135,11 @@ def chosen(left: list[Offered], request: Request) -> Choice:
         left = [item for item in left if not item.exotic] or left
         # Where both are possible, no spot offering dearer than the cheapest on-demand one.
         dearest_spot = min((item.on_demand for item in left), default=dearest_spot)
-    types = [item.type for item in _cheapest(left, dearest_spot)]
-    if not types:
+    named = _cheapest(left, dearest_spot)
+    if not named:
         raise InsufficientCapacity(_UNAVAILABLE)
-    _check_variety(types, request.requirements)
-    return Choice(tuple(types), _capacity_type(types))
+    _check_variety([item.kind for item in named], request.requirements)
+    return named, _capacity_type(named)
 
 
 def by_price_and_depth(depths: Mapping[Pool, int]) -> Callable[[Pool, float], tuple[bool, float, int, Pool]]:
@@ -257,7 +265,7 @@ def _check_variety(types: list[InstanceType], requirements: Requirements) -> Non
             )
 
 
-def _capacity_type(types: list[InstanceType]) -> str:
+def _capacity_type(types: list[Offered]) -> str:
     """Reserved before spot before on-demand, whichever is left; a type list is never empty here."""
     found = {offering.capacity_type for item in types for offering in item.offerings}
     return next(kind for kind in (labels.RESERVED, labels.SPOT, labels.ON_DEMAND) if kind in found)

@@ -6,8 +6,11 @@ A plan's likely price is the mean over some of these markets, so this stands apa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 
 from dovetail.base.clock import HOUR
 from dovetail.base.streams import stream
@@ -32,20 +35,24 @@ def spot_swing(seed: int, pool: Pool, now: int) -> float:
     return 1 + _PRICE_SWING * _wave(seed, pool, "spot price", now)
 
 
-def spot_markets(pool: Pool, vcpus: int, count: int) -> Iterator[tuple[float, int]]:
-    """Price, as a share of its middle, and depth of a spot pool in so many markets of their own, at a moment.
+def spot_markets(pools: Mapping[Pool, int], pairs: int) -> npt.NDArray[np.float64]:
+    """Price, as a share of its middle, and depth of spot pools in markets of their own, at a moment.
 
-    All from one stream: to seed one takes longer than to draw. Every other market is the mirror of the one
-    before, so that the mean of a price is its middle.
+    P pools with the vCPUs of an instance, M pairs of markets: (P, 2 M, 2). All that is drawn of a pool comes
+    from one stream: to seed one takes longer than to draw. The second market of a pair is the mirror of the
+    first, so that the mean of a price is its middle.
     """
-    draw = stream(0, _key(pool), "spot markets")
-    price = middle = wave = 0.0
-    for number in range(count):
-        if number % 2:
-            price, middle, wave = -price, 1 - middle, -wave
-        else:
-            price, middle, wave = draw.uniform(-1, 1), draw.random(), draw.uniform(-1, 1)
-        yield 1 + _PRICE_SWING * price, _depth(middle, wave, vcpus)
+    streams = [stream(0, _key(pool), "spot markets").random for pool in pools]
+    drawn = np.array([[draw() for _ in range(3 * pairs)] for draw in streams]).reshape(len(pools), pairs, 3)
+    vcpus = np.array(list(pools.values()))[:, None]
+    price, middle, wave = 2 * drawn[:, :, 0] - 1, drawn[:, :, 1], 2 * drawn[:, :, 2] - 1
+    found = np.empty((len(pools), pairs, 2, 2))
+    for mirror, (p, m, w) in enumerate(((price, middle, wave), (-price, 1 - middle, -wave))):
+        found[:, :, mirror, 0] = 1 + _PRICE_SWING * p
+        exponents = (_SHALLOWEST + (_DEEPEST - _SHALLOWEST) * m).ravel().tolist()
+        usual = np.array(list(map(math.exp, exponents))).reshape(m.shape)  # as of a single pool, to the bit
+        found[:, :, mirror, 1] = np.maximum(np.trunc(usual * (1 + _DEPTH_SWING * w) / vcpus), 0)
+    return found.reshape(len(pools), 2 * pairs, 2)
 
 
 def _depth(middle: float, wave: float, vcpus: int) -> int:

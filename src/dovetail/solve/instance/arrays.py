@@ -58,18 +58,25 @@ def share(rows: Mask, columns: Mask) -> Mask:
 def alike(rows: Mask, order: Iterable[int] | None = None) -> list[list[int]]:
     """The indices of `rows` (N, M) that are equal, per kind of row: those of `order` in it, or all."""
     groups: dict[bytes, list[int]] = {}
-    held = np.packbits(rows, axis=1)
-    for index in range(len(held)) if order is None else order:
-        groups.setdefault(held[index].tobytes(), []).append(index)
+    keys = _as_bytes(np.packbits(rows, axis=1))
+    for index in range(len(keys)) if order is None else order:
+        groups.setdefault(keys[index], []).append(index)
     return list(groups.values())
 
 
 def distinct(rows: Amounts) -> Amounts:
     """Of `rows` (N, M) that are equal the first one's index, in order: numpy.unique would sort them."""
-    packed = np.ascontiguousarray(rows)
-    keys = packed.view(f"V{packed.strides[0]}")[:, 0].tolist()
+    keys = _as_bytes(rows)
     last = len(keys) - 1
     return np.array(sorted(dict(zip(reversed(keys), range(last, -1, -1), strict=True)).values()), np.int64)
+
+
+def _as_bytes(rows: npt.NDArray[np.generic]) -> list[bytes]:
+    """Each row as one value."""
+    packed = np.ascontiguousarray(rows)
+    width = f"V{packed.strides[0]}"
+    keys: list[bytes] = packed.view(width)[:, 0].tolist() if packed.size else [b""] * len(packed)
+    return keys
 
 
 def _cut(amount: int) -> int:
