@@ -3,12 +3,14 @@
 python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--alone] [--json FILE]
 python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json FILE]
 python -m benchmarks.realised --drift [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
+python -m benchmarks.realised --week [--seeds 3] [--jobs N] [--json FILE]
 python -m benchmarks.realised --beside [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 
 The first and the last play an hour, or `--minutes` of it: five are enough to see where pods go.
 The second form plays ten of them, or those that are named, on a real control plane as well, in the machine's
 own time, and prints each beside its simulation. The third lets all nodes drift after the burst, and takes
-half of the pods away an hour later. The fourth plays each burst with Karpenter's heuristics too.
+half of the pods away an hour later. The fourth plays a week of a service that breathes, with a drift. The
+fifth plays each burst with Karpenter's heuristics too.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from benchmarks.machine import facts
 from benchmarks.realised import cluster
 from benchmarks.realised.drift import play_drift
 from benchmarks.realised.run import KARPENTERS, OURS, Realised, play, play_beside
+from benchmarks.realised.week import play_week
 from benchmarks.realised.workloads import FAMILIES, workloads
 from dovetail.cli.main import readers_may_leave
 
@@ -44,7 +47,12 @@ BESIDE_HEAD = f"{'workload':20} {'seed':>4}" + "".join(
 
 DRIFT_HEAD = (
     f"{'workload':20} {'seed':>4} {'pods':>5} {'$/h':>8} {'before':>6} {'most':>6} {'after':>6} {'end':>6}"
-    f" {'reach':>6} {'moved':>5} {'shed':>5} {'a $/h':>6} {'twice':>5} {'undone':>6}  nodes"
+    f" {'reach':>6} {'moved':>5} {'shed':>5} {'a $/h':>6} {'twice':>5} {'undone':>6} {'failed':>6}  nodes"
+)
+
+WEEK_HEAD = (
+    f"{'workload':20} {'seed':>4} {'cost':>6} {'nodes':>5} {'moved':>5} {'twice':>5} {'undone':>6}"
+    f" {'failed':>6}  commands"
 )
 
 
@@ -61,6 +69,7 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="on a real control plane as well; needs Go")
     parser.add_argument("--alone", action="store_true", help="no node is nominated to the scheduler")
     parser.add_argument("--drift", action="store_true", help="let nodes drift, and pods go, after the burst")
+    parser.add_argument("--week", action="store_true", help="a week of a service that breathes, and a drift")
     parser.add_argument("--beside", action="store_true", help="with Karpenter's heuristics too")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
     parser.add_argument("--minutes", type=int, help="from the burst on: 60, and 4 with --cluster")
@@ -68,6 +77,11 @@ def main() -> int:
     if arguments.cluster:
         rows = list(_side_by_side(arguments.workload or cluster.TEN, arguments.minutes or 4))
         _compare(rows)
+        _write(arguments.json, rows, {})
+        return 0
+    if arguments.week:
+        print(WEEK_HEAD)
+        rows = list(_played(play_week, _week_line, ["week"], arguments.seeds, arguments.jobs))
         _write(arguments.json, rows, {})
         return 0
     families = arguments.family or list(FAMILIES)
@@ -155,7 +169,15 @@ def _drift_line(row: Row) -> str:
         f"{row['workload']:20} {row['seed']:4} {row['pods']:5} {row['planned']:8.2f} {row['before']:6.3f}"
         f" {row['most']:6.3f} {row['after']:6.3f} {row['end']:6.3f} {row['reach']:6.3f} {row['moved']:5}"
         f" {row['shed']:5} {row['shed'] / row['saved'] if row['saved'] else 0:6.1f} {row['twice']:5}"
-        f" {row['undone']:6}  {row['nodes']}"
+        f" {row['undone']:6} {row['failed']:6}  {row['nodes']}"
+    )
+
+
+def _week_line(row: Row) -> str:
+    commands = ", ".join(f"{count} {reason}" for reason, count in sorted(row["commands"].items()))
+    return (
+        f"{row['workload']:20} {row['seed']:4} {row['cost']:6.3f} {row['launched']:5} {row['moved']:5}"
+        f" {row['twice']:5} {row['undone']:6} {row['failed']:6}  {commands}"
     )
 
 

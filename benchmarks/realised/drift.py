@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.realised.churn import moved_again, undone
 from benchmarks.realised.rules import Objects, least
 from benchmarks.realised.run import Record, hourly
 from benchmarks.realised.workloads import BURST_MINUTES, REGION, Document, Workload, workloads
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import MINUTE
 from dovetail.base.collector import collect_seldom
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import simulate
@@ -41,7 +42,8 @@ class Drifted:
     reach: float  # the same over what can be reached at best, see `benchmarks.realised.rules`
     shed: int  # pods evicted in that hour
     saved: float  # $/h that it brought
-    undone: int  # commands that failed
+    undone: int  # commands that a later one undid within the hour, see `benchmarks.realised.churn`
+    failed: int  # commands whose replacements did not come
 
 
 def play_drift(run: tuple[str, int]) -> dict[str, Any]:
@@ -65,9 +67,8 @@ def drifted(records: Sequence[Record], start: int, bound: float, reachable: floa
     """Figures of a run; `start` in nanoseconds, the bounds in $/h. Pure."""
     burst, drift, shrink, end = (start + m * MINUTE for m in (BURST_MINUTES, DRIFT, SHRINK, END))
     created = {r["pod"]: r["t"] for r in records if r["kind"] == "pod.created"}
-    evicted = [(r["t"], r["pod"]) for r in records if r["kind"] == "pod.evicted" and drift <= r["t"] < end]
-    twice = sum(created[pod] > drift and at - created[pod] < HOUR for at, pod in evicted)
-    moved = sum(at < shrink for at, _ in evicted)
+    evicted = [r["t"] for r in records if r["kind"] == "pod.evicted" and drift <= r["t"] < end]
+    moved = sum(at < shrink for at in evicted)
     planned = sum(r["hourly"] for r in records if r["kind"] == "decision" and r["t"] < burst + MINUTE)
     steps = range(drift, shrink, MINUTE // 2)
     most = max(hourly(records, burst, at) for at in steps)
@@ -82,12 +83,13 @@ def drifted(records: Sequence[Record], start: int, bound: float, reachable: floa
         after=after / planned,
         nodes=f"{nodes[0]}/{max(nodes)}/{nodes[-1]}/{_nodes(records, burst, end)}",
         moved=moved,
-        twice=twice,
+        twice=moved_again(records, drift),
         end=last / NANO_DOLLARS / bound,
         reach=last / NANO_DOLLARS / reachable,
         shed=len(evicted) - moved,
         saved=(after - last) / NANO_DOLLARS,
-        undone=sum(r["kind"] == "disruption.failed" for r in records),
+        undone=undone(records, drift),
+        failed=sum(r["kind"] == "disruption.failed" for r in records),
     )
 
 
