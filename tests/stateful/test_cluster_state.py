@@ -61,6 +61,8 @@ class StateMachine(RuleBasedStateMachine):
         self.nominated: dict[str, int] = {}
         self.seen: dict[tuple[type[Object], str], Object] = {}
         self.state.subscribe(self._follow)
+        self.changed = self.state.follow()
+        self.looks: dict[str, object] = {}
 
     def _follow(self, kind: type[Object], change: str, old: Object | None, new: Object | None) -> None:
         """A subscriber that rebuilds everything from what it receives."""
@@ -123,6 +125,31 @@ class StateMachine(RuleBasedStateMachine):
         self.nominated[name] = self.clock.instant + 10 * SECOND
         self.clock.instant += seconds * SECOND
 
+    @rule(name=NAMES, machine=st.sampled_from(["a", "b", "claim-a", "claim-b"]))
+    def promise(self, name: str, machine: str) -> None:
+        pod = self.state.get(Pod, f"default/{name}")
+        if pod is not None:
+            self.state.promise(pod, machine)
+
+    @rule(name=st.sampled_from(["a", "claim-a", "claim-b"]), marks=st.booleans())
+    def mark(self, name: str, marks: bool) -> None:
+        (self.state.mark if marks else self.state.unmark)([name])
+
+    @invariant()
+    def followers_learn_what_changed(self) -> None:
+        looks: dict[str, object] = {
+            one.name: (
+                one,
+                self.state.pods_on(one.name) if one.node is not None else (),
+                self.state.promised_on(one),
+                self.state.going(one),
+            )
+            for one in self.state.machines()
+        }
+        assert {name for name, look in looks.items() if self.looks.get(name) != look} <= self.changed.keys()
+        self.changed.clear()
+        self.looks = looks
+
     @invariant()
     def agrees_with_the_model(self) -> None:
         self.state.check()
@@ -148,3 +175,25 @@ class StateMachine(RuleBasedStateMachine):
 
 StateMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestState = StateMachine.TestCase
+
+
+def test_a_place_under_the_claims_name_is_a_change_of_its_node() -> None:
+    clock = Hand()
+    state = State(MemoryServer(clock).client(), clock)
+    state.apply("ADDED", claim("claim-a", "aws:///z/i-1"))
+    state.apply("ADDED", decode({"metadata": {"name": "a"}, "spec": {"providerID": "aws:///z/i-1"}}, Node))
+    changed = state.follow()
+    assert [*changed] == ["claim-a", "a"]
+    pods = [decode({"metadata": {"name": name, "namespace": "default", "uid": name}}, Pod) for name in "pq"]
+    for pod, place in zip(pods, ("claim-a", "b"), strict=True):
+        state.apply("ADDED", pod)
+        changed.clear()
+        state.promise(pod, place)
+    assert [*changed] == ["b"]
+    for step in (lambda: state.promise(pods[0], "b"), lambda: state.promise(pods[0], "claim-a")):
+        changed.clear()
+        step()
+        assert changed.keys() == {"claim-a", "a", "b"}
+    changed.clear()
+    state.apply("DELETED", pods[0])
+    assert changed.keys() == {"claim-a", "a"}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.model import labels
+from dovetail.model.filters import feasible_nodes, unschedulable_message
 from dovetail.model.selector import node_rule
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
@@ -167,3 +171,70 @@ def test_a_pod_that_no_node_may_take_is_told_of_all() -> None:
     assert verdict.message.startswith("0/150 nodes are available: 150 Insufficient cpu.")
     named = it.judge(pod("named", [{"matchFields": [of_names("n007")]}]))
     assert named.message.startswith("0/150 nodes are available: 1 Insufficient cpu, 149 node(s) didn't match")
+
+
+def test_what_is_known_of_nodes_is_what_the_filters_say_of_them() -> None:
+    """After each of many changes, for pods of four kinds: what is remembered, and filters asked anew."""
+    draw = random.Random(7)
+    made = Cluster()
+    nominations = Nominations(made.view)
+    it = Feasibility(made, nominations)
+    names = [f"n{number}" for number in range(12)]
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    pods = [
+        decode(
+            {
+                "metadata": {
+                    "name": f"p{n}",
+                    "namespace": "default",
+                    "uid": f"p{n}",
+                    "labels": {"app": "ab"[n % 2]},
+                },
+                "spec": {
+                    "containers": [{"resources": {"requests": {"cpu": "12"[n % 4 // 2]}}}],
+                    "topologySpreadConstraints": [spread] if n % 2 else [],
+                },
+            },
+            Pod,
+        )
+        for n in range(40)
+    ]
+    bound: set[str] = set()
+    outcomes = set[str]()
+    for _ in range(600):
+        number, name = draw.randrange(len(pods)), draw.choice(names)
+        pod = pods[number]
+        match draw.randrange(6):
+            case 0:
+                status = {"allocatable": {"cpu": str(draw.randrange(4)), "pods": "3"}}
+                meta = {"name": name, "labels": {"zone": draw.choice("xyz")}}
+                made.set_node(decode({"metadata": meta, "status": status}, Node))
+            case 1 if len(made.view.nodes) > 6:
+                made.drop_node(name)
+            case 2 if pod.key not in bound:
+                place = draw.choice([name, ""])
+                pod = pods[number] = replace(pod, status=replace(pod.status, nominated_node_name=place))
+                nominations.set(pod, place)
+            case 3 | 4 if pod.key not in bound and name in made.view.nodes:
+                nominations.drop(pod.metadata.uid)
+                made.bind(pod, name)
+                bound.add(pod.key)
+            case _:
+                made.unbind(pod.key)
+                bound.discard(pod.key)
+        for asked in draw.sample(pods, 4):
+            if asked.key in bound:
+                continue
+            found, ahead = it.judge(asked), partial(nominations.ahead_of, asked)
+            wanted = feasible_nodes(asked, made.view, ahead)
+            if (own := asked.status.nominated_node_name) in wanted:
+                wanted = [own]  # no other is looked at
+            assert [node.name for node in found.nodes] == wanted
+            assert found.message == ("" if wanted else unschedulable_message(asked, made.view, ahead))
+            outcomes.add(found.message)
+    assert len(outcomes) > 30, "all of it was alike"

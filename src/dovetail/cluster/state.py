@@ -263,15 +263,19 @@ class State:
         """Names of machines, in the order in which something of them changed first: the node, the claim, the
         pods there, the places, a mark. Whoever asked for it takes out what it has looked at.
 
-        A machine is in it under its node's name, and may be under its claim's. At first all are in it.
+        A machine with a node is in it under that one's name, and may be under its claim's as well. At first
+        all are in it.
         """
         names = dict.fromkeys(obj.metadata.name for kind in (NodeClaim, Node) for obj in self.all(kind))
         self._followers.append(names)
         return names
 
     def _changed(self, name: str) -> None:
-        for names in self._followers:
-            names[name] = None
+        """Something changed of the node or claim of that name, which may be gone."""
+        claim = self.get(NodeClaim, name)
+        for one in (name, *(self._providers.nodes(claim.status.provider_id) if claim is not None else ())):
+            for names in self._followers:
+                names[one] = None
 
     def moving(self) -> bool:
         """True iff running pods are to move to machines."""
@@ -441,10 +445,8 @@ class State:
         elif isinstance(present, NodeClaim):
             self._providers.move_claim(cast("NodeClaim | None", old), cast("NodeClaim | None", new))
             self._changed(present.metadata.name)
-            claims = [claim for claim in (old, new) if isinstance(claim, NodeClaim)]
-            for instance in {claim.status.provider_id for claim in claims}:
-                for name in self._providers.nodes(instance):
-                    self._changed(name)
+            for name in self._providers.nodes(old.status.provider_id) if isinstance(old, NodeClaim) else ():
+                self._changed(name)
         if new is None and isinstance(present, Node | NodeClaim):
             self._marked.pop(present.metadata.name, None)
             self._nominated.pop(present.metadata.name, None)
