@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -28,6 +31,29 @@ def new_table(title: str, *headings: str) -> Table:
 def add_row(table: Table, *cells: str) -> None:
     """A row of plain text: what is in brackets is not markup, and control characters are written out."""
     table.add_row(*(Text(visible(cell)) for cell in cells))
+
+
+def tall(shown: RenderableType) -> RenderableType:
+    """What looks the same where nothing is broken or cut: the rows of each table are the lines of one.
+
+    Rich lays out a cell of 500 lines in a third of the time that it takes for 500 cells.
+    """
+    if isinstance(shown, Group):
+        return Group(*map(tall, shown.renderables))
+    if (
+        not isinstance(shown, Table)
+        or shown.row_styles
+        or any(row.style or row.end_section for row in shown.rows)
+    ):
+        return shown
+    columns = [[cell for cell in column.cells if isinstance(cell, Text)] for column in shown.columns]
+    if any(len(cells) < shown.row_count or any("\n" in cell.plain for cell in cells) for cells in columns):
+        return shown
+    made = copy(shown)
+    made.columns, made.rows = [column.copy() for column in shown.columns], []
+    if shown.rows:
+        made.add_row(*(Text("\n").join(cells) for cells in columns))
+    return made
 
 
 def hourly(nanos: int) -> str:
