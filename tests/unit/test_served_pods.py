@@ -92,9 +92,16 @@ PODS: dict[str, Document] = {
         lambda one: one["spec"]["containers"][0]["resources"].update(requests={"cpu": ["1"]})
     ),
     "text for list": pod(tolerations="all"),
+    "containers are text": changed(lambda one: one["spec"].update(containers="web")),
+    "a container is text": changed(lambda one: one["spec"].update(containers=["web"])),
+    "limits are text": changed(lambda one: one["spec"]["containers"][0].update(resources={"limits": "1"})),
+    "ports are numbers": changed(
+        lambda one: one["spec"]["containers"][0].update(ports=[80]), hostNetwork=True
+    ),
     "no containers": changed(lambda one: one["spec"].pop("containers")),
     "no spec": changed(lambda one: one.pop("spec")),
     "empty spec": changed(lambda one: one.update(spec={})),
+    "null spec": changed(lambda one: one.update(spec=None)),
     "spec is a list": changed(lambda one: one.update(spec=[1])),
     "no name": changed(lambda one: one["metadata"].pop("name")),
     "generated name": changed(lambda one: one["metadata"].update(name="", generateName="web-")),

@@ -222,8 +222,13 @@ class _Reader:
             self._remark(located, path, f"unknown field {_INDEX.sub('[]', path)} left out")
         known = without_unknown(schema, document) if unknown else document
         if from_server and not unknown and document["kind"] in _LARGE:
-            self._take_in(located, _served(document))
-            return
+            try:
+                served = _served(document)
+            except (AttributeError, TypeError):
+                pass  # a part has another type than its kind says: a closer look tells which
+            else:
+                self._take_in(located, served)
+                return
         self._admit(located, schema, known, from_server=from_server)
 
     def _admit(self, located: Located, schema: Schema, known: dict[str, Any], *, from_server: bool) -> None:

@@ -133,7 +133,7 @@ def _read(text: bytes, *, placed: bool) -> PodSpec | None:
             "metadata": {"name": _ANY},
             "spec": msgspec.json.decode(text),
         }
-        if not fits(document):
+        if not document["spec"] or not fits(document):
             return None
         if _OLD_NAMES in text and upgrade([document])[0].document is not document:
             return None
