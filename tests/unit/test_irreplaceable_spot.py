@@ -24,6 +24,7 @@ from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.solver import solve
+from dovetail.verify import verify
 
 DOLLAR = 1_000_000_000
 LARGE = {**ROOM, "pods": 100}
@@ -216,7 +217,9 @@ def test_where_only_room_counts_nothing_is_bought_but_what_is_sold_still_opens_d
             for name in names
         )
         there = replace(existing("c"), allocatable=LARGE, labels={labels.ZONE: "b", labels.HOSTNAME: "c"})
-        plan = solve(Problem(pods, (USUAL,), (there,), buys=buys))
+        problem = Problem(pods, (USUAL,), (there,), buys=buys)
+        plan = solve(problem)
+        assert not verify(problem, plan)
         return len(plan.existing["c"]), len(plan.claims), len(plan.unschedulable)
 
     assert asked("xy") == asked("xy", buys=True) == (2, 0, 0)

@@ -84,7 +84,7 @@ def test_nodes_reach_their_age_whatever_moves(tmp_path: Path, capsys: CaptureFix
     assert "nodes reach their age (expireAfter) in 30 days" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("sold", [("on-demand",)])
+@pytest.mark.parametrize("sold", [("on-demand", "spot"), ("on-demand",)])
 def test_types_and_prices_may_be_the_users_own(
     sold: tuple[str, ...], tmp_path: Path, capsys: CaptureFixture[str]
 ) -> None:

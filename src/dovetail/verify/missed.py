@@ -19,8 +19,10 @@ from dovetail.verify.worlds import Catalogue, runs_on
 def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Cases beyond doubt only: pods without ties or volumes, pools without limits or minValues.
 
-    That there was no time for a pod is a reason.
+    That there was no time for a pod is a reason, and that no node is to be bought.
     """
+    if not catalogue.problem.buys:
+        return
     known = catalogue.problem.commons
     free = [pool for pool in catalogue.problem.pools if _unbounded(pool) and not _drawing(pool, known)]
     possible = _Possible(catalogue)
