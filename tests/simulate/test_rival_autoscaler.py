@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import dedent
@@ -252,8 +253,165 @@ def test_instances_that_never_join_are_removed_and_their_group_is_left_alone(tmp
     assert told(result, "DeleteUnregistered") == [
         f"Removed unregistered node {one['node']}" for one in removed
     ]
-    assert told(result, "ScaleUpTimedOut") == ["Nodes added to group broken failed to register within 15m0s"]
+    assert told(result, "ScaleUpTimedOut") == ["Nodes added to group broken failed to register within 15m10s"]
     assert [change[0] for change in raised(result)] == ["broken", "other"]
+
+
+FIXED = (
+    "- { name: fixed, instanceType: m5.large, count: 9, zones: [us-east-1a], "
+    "taints: [{ key: a, effect: NoSchedule }] }"
+)
+LATE = SCENARIO.replace("ready: {{ median: 8s }}", "ready: {{ median: 60m }}")
+ADDED = [
+    "Normal TriggeredScaleUp Pod: pod triggered scale-up: [{{m5 0->{new} (max: {most})}}]",
+    "Normal ScaledUpGroup ConfigMap: Scale-up: setting group m5 size to {new} instead of 0 (max: {most})",
+    "Normal ScaledUpGroup ConfigMap: Scale-up: group m5 size set to {new} instead of 0 (max: {most})",
+]
+NOT = "Normal NotTriggerScaleUp Pod: pod didn't trigger scale-up: "
+TIMED_OUT = "Warning ScaleUpTimedOut ConfigMap: Nodes added to group m5 failed to register within 15m10s"
+GONE = [
+    "Normal ScaleDown Node: marked the node as toBeDeleted/unschedulable",
+    "Normal ScaleDown Node: nodes removed by cluster autoscaler",
+]
+DRAINED = [
+    "Normal ScaleDown ConfigMap: Scale-down: removing node NODE, utilization: "
+    "{0.0518135 0.0370853 0 0 cpu 0.0518135}, pods to reschedule: POD",
+    "Normal ScaleDown Pod: deleting pod for node scale down",
+]
+
+
+def added(new: int, most: int) -> list[str]:
+    return [line.format(new=new, most=most) for line in ADDED]
+
+
+@pytest.mark.parametrize(
+    ("manifests", "groups", "more", "minutes", "texts"),
+    [
+        pytest.param(
+            deployment("web", 3, "1500m") + "---\n" + deployment("huge", 1, "64"),
+            (group("m5", "m5.large", 2),),
+            "",
+            6,
+            [*added(2, 2), f"{NOT}1 Insufficient cpu", f"{NOT}1 max node group size reached"],
+            id="full",
+        ),
+        pytest.param(
+            deployment("web", 4, "1500m"),
+            (group("m5", "m5.large", 9),),
+            "clusterAutoscaler: { coresTotal: '0:8', memoryTotal: '0:32' }",
+            6,
+            [*added(3, 9), f"{NOT}1 max cluster cpu, memory limit reached"],
+            id="totals",
+        ),
+        pytest.param(
+            deployment("web", 4, "1500m"),
+            (group("m5", "m5.large", 9),),
+            "clusterAutoscaler: { maxNodesTotal: 2 }",
+            6,
+            [
+                *added(1, 9),
+                "Warning MaxNodesTotalReached ConfigMap: Max total nodes in cluster reached: 2",
+                NOT,
+            ],
+            id="nodes",
+        ),
+        pytest.param(
+            deployment("web", 1, "1500m"),
+            (group("m5", "m5.large", 5),),
+            'shortages: [{ from: "09:00", until: "23:00", instanceTypes: [m5.large] }]',
+            17,
+            [*added(1, 5), TIMED_OUT, f"{NOT}1 in backoff after failed scale-up"],
+            id="backoff",
+        ),
+        pytest.param(
+            deployment("web", 2, "1500m"),
+            (group("m5", "m5.large", 5),),
+            "clusterAutoscaler: { groupJoinFailures: 1 }",
+            17,
+            [
+                *added(2, 5),
+                TIMED_OUT,
+                "Normal DeleteUnregistered ConfigMap: Removed unregistered node NODE",
+                f"{NOT}1 in backoff after failed scale-up",
+            ],
+            id="unregistered",
+        ),
+        pytest.param(
+            deployment("web", 5, "1500m") + "---\n" + deployment("huge", 1, "64"),
+            (group("m5", "m5.large", 10), FIXED),
+            "clusterAutoscaler: { okTotalUnreadyCount: 2, maxTotalUnreadyPercentage: 50 }",
+            22,
+            [
+                *added(5, 10),
+                f"{NOT}1 Insufficient cpu",
+                TIMED_OUT,
+                f"{NOT}1 in backoff after failed scale-up",
+                f"{NOT}1 not ready for scale-up",
+            ],
+            id="unready",
+        ),
+        pytest.param(
+            deployment("web", 5, "1500m"),
+            (group("m5", "m5.large", 10),),
+            "clusterAutoscaler: { okTotalUnreadyCount: 2, maxTotalUnreadyPercentage: 50 }",
+            17,
+            [*added(5, 10), TIMED_OUT, "Warning ClusterUnhealthy ConfigMap: Cluster is unhealthy"],
+            id="unhealthy",
+        ),
+        pytest.param(
+            deployment("web", 1, "1200m"),
+            (group("m5", "m5.large", 5, count=2),),
+            "",
+            13,
+            [
+                *GONE,
+                'Normal ScaleDownEmpty ConfigMap: Scale-down: removing empty node "NODE"',
+                "Normal ScaleDownEmpty ConfigMap: Scale-down: empty node NODE removed",
+            ],
+            id="empty",
+        ),
+        pytest.param(
+            deployment("web", 2, "100m", SPREAD),
+            (group("m5", "m5.large", 5, count=2),),
+            "",
+            13,
+            [*GONE, *DRAINED, "Normal ScaleDown ConfigMap: Scale-down: node NODE removed with drain"],
+            id="drained",
+        ),
+        pytest.param(  # a budget comes after the node was chosen
+            deployment("web", 2, "100m", SPREAD),
+            (group("m5", "m5.large", 5, count=2),),
+            'changes: [{ at: "10:10:22", file: changes/budget.yaml }]',
+            13,
+            [
+                GONE[0],
+                *DRAINED,
+                "Warning ScaleDownFailed Node: failed to drain and delete node: Failed to drain node /NODE, "
+                "due to following errors: [failed to evict pod default/POD within allowed timeout "
+                "(last error: Cannot evict pod as it would violate the pod's disruption budget.)]",
+            ],
+            id="failed",
+        ),
+    ],
+)
+def test_what_it_says_is_what_the_original_says(
+    tmp_path: Path, manifests: str, groups: tuple[str, ...], more: str, minutes: int, texts: list[str]
+) -> None:
+    """Every event of the original's that it has a part for, each provoked; names of nodes and pods left out."""
+    (tmp_path / "changes").mkdir()
+    budget = "{ name: web }\nspec: { maxUnavailable: 0, selector: { matchLabels: { app: web } } }\n"
+    head = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: "
+    (tmp_path / "changes" / "budget.yaml").write_text(head + budget)
+    text = LATE if "okTotal" in more else SCENARIO
+    result = play(tmp_path, manifests, *groups, duration=f"{minutes}m", more=more, text=text)
+    ours = {line.split()[1] for line in texts}
+    found = {
+        f"{one['type']} {one['reason']} {one['object'].split('/')[0]}: "
+        + re.sub(r"web-\w+-\w+", "POD", re.sub(r"ip-[\d-]+\.ec2\.internal", "NODE", str(one["message"])))
+        for one in of_kind(result, "event")
+        if one["reason"] in ours or "Scale" in one["reason"]
+    }
+    assert found == set(texts)
 
 
 @pytest.mark.parametrize("rebalancing", [True, False])
@@ -276,7 +434,10 @@ def test_nothing_is_done_while_many_nodes_are_not_ready(tmp_path: Path) -> None:
     unhealthy = of_kind(result, "cluster.unhealthy")
     assert unhealthy and min(one["t"] for one in unhealthy) - result.start > 15 * MINUTE
     assert set(told(result, "ClusterUnhealthy")) == {"Cluster is unhealthy"}
-    assert told(result, "ScaledUpGroup") == ["Scale-up: group m5 size set to 5 instead of 0 (max: 10)"]
+    assert told(result, "ScaledUpGroup") == [
+        "Scale-up: setting group m5 size to 5 instead of 0 (max: 10)",
+        "Scale-up: group m5 size set to 5 instead of 0 (max: 10)",
+    ]
     assert [list(change) for change in raised(result)] == [["m5", 0, 5, 10]]
 
 

@@ -268,35 +268,37 @@ class ClusterAutoscaler:
             await self._report(
                 "Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}"
             )
+            await self._report_unhelped(helped, {pod.key: Counter() for pod in helped})
             return False
         alike = _alike(helped)
         options: list[Option] = []
         reasons: dict[str, Counter[str]] = {pod.key: Counter() for pod in helped}
+        fitting: set[str] = set()  # pods that a node of some group could take
         for group in self._groups.values():
             refusal = self._closed(group)
             if refusal:
                 for counts in reasons.values():
                     counts[refusal] += 1
                 continue
-            option = self._option(group, alike, pods, reasons)
+            option = self._option(group, alike, pods, reasons, fitting)
             if option is not None:
                 options.append(option)
         best = choose(options, self._options.expanders, self._draws)
+        unhelped = [pod for pod in helped if pod.key not in fitting]
         if best is None:
-            await self._report_unhelped(helped, reasons)
+            await self._report_unhelped(unhelped, reasons)
             return False
         changes = self._raise(best)
         for name, old, new, most in changes:
-            text = f"Scale-up: group {name} size set to {new} instead of {old} (max: {most})"
-            await self._report("Normal", "ScaledUpGroup", text)
+            sizes = f"to {new} instead of {old} (max: {most})"
+            await self._report("Normal", "ScaledUpGroup", f"Scale-up: setting group {name} size {sizes}")
+            await self._report("Normal", "ScaledUpGroup", f"Scale-up: group {name} size set {sizes}")
         plan = ", ".join(f"{{{name} {old}->{new} (max: {most})}}" for name, old, new, most in changes)
         for pod in best.pods:
             await self._recorder.publish(
                 pod, "Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]"
             )
-        taken = {pod.key for pod in best.pods}
-        helpable = {pod.key for option in options for pod in option.pods}
-        await self._report_unhelped([pod for pod in helped if pod.key not in taken | helpable], reasons)
+        await self._report_unhelped(unhelped, reasons)
         self._log.record("group.raised", changes=[list(change) for change in changes], pods=len(best.pods))
         return True
 
@@ -350,7 +352,9 @@ class ClusterAutoscaler:
         alike: Sequence[PodGroup],
         pods: Sequence[Pod],
         reasons: Mapping[str, Counter[str]],
+        could: set[str],
     ) -> Option | None:
+        """What raising it would do. Pods that its nodes cannot take get reasons, others join `could`."""
         template = self._template(group)
         node = template.node
         view = self._view(pods, upcoming=True)
@@ -363,6 +367,7 @@ class ClusterAutoscaler:
                     reasons[pod.key][", ".join(reason.text for reason in refused)] += 1
             else:
                 fitting.append(candidates)
+                could.update(pod.key for pod in candidates.pods)
         for key in list(view.nodes[node.metadata.name].pods):
             view.remove_pod(key)
         view.remove_node(node.metadata.name)
@@ -408,7 +413,7 @@ class ClusterAutoscaler:
         for pod in pods:
             counts = sorted(reasons[pod.key].items())
             text = ", ".join(f"{count} {reason}" for reason, count in counts)
-            message = f"pod didn't trigger scale-up: {text}" if text else "pod didn't trigger scale-up"
+            message = f"pod didn't trigger scale-up: {text}"
             await self._recorder.publish(pod, "Normal", "NotTriggerScaleUp", message, ttl=MINUTE)
 
     # Health of the cluster and its groups
@@ -468,7 +473,7 @@ class ClusterAutoscaler:
                 self._backoffs[name] = _Backoff(now + length, length, now)
                 self._last_failure = now
                 self._log.record("group.timedOut", group=name, missing=group.missing)
-                within = format_duration(self._options.provision_time)
+                within = format_duration(now - self._asked[name])
                 text = f"Nodes added to group {name} failed to register within {within}"
                 await self._report("Warning", "ScaleUpTimedOut", text)
                 self._asked.pop(name, None)
@@ -545,7 +550,7 @@ class ClusterAutoscaler:
             return
         self._leaving[name] = drained
         self._log.record("group.shrinks", group=group.spec.name, node=name, drained=drained)
-        tasks.create_task(self._end(name, group), name=f"end of {name}")
+        tasks.create_task(self._end(name, group, drained=drained), name=f"end of {name}")
 
     def _needed_in_all(self, group: AutoScalingGroup) -> bool:
         """True iff without one of the group's nodes the cluster would have less than its least."""
@@ -554,41 +559,80 @@ class ClusterAutoscaler:
             sums.get(name, 0) - size.get(name, 0) < least for name, (least, _) in self._options.totals.items()
         )
 
-    async def _end(self, name: str, group: AutoScalingGroup) -> None:
+    async def _end(self, name: str, group: AutoScalingGroup, *, drained: bool) -> None:
         try:
-            if await self._empty(name):
-                if name in group.members:  # its instance may have gone by itself
-                    group.remove(name)
-            else:
+            node = await self._client.get(Node, name)
+            failure = await self._empty(node, drained=drained)
+            if failure:
                 self._last_failure = self._clock.now()
+                did = "drain and delete node" if drained else "delete empty node"
+                await self._tell(node, f"failed to {did}: {failure}", failed=True)
                 await self._taint(name, on=False)
+                return
+            if name in group.members:  # its instance may have gone by itself
+                group.remove(name)
+            await self._tell(node, "nodes removed by cluster autoscaler")
+            if drained:
+                await self._report("Normal", "ScaleDown", f"Scale-down: node {name} removed with drain")
+            else:
+                await self._report("Normal", "ScaleDownEmpty", f"Scale-down: empty node {name} removed")
         except ApiError:
             self._last_failure = self._clock.now()
         finally:
             self._leaving.pop(name, None)
             self._unneeded.pop(name, None)
 
-    async def _empty(self, name: str) -> bool:
-        """Taint the node and evict its pods; False when some would not go."""
+    async def _tell(self, item: Node | Pod, message: str, *, failed: bool = False) -> None:
+        """An event at a node that goes, or at a pod that has to."""
+        about = (item.metadata.uid, message)
+        if failed:
+            await self._recorder.publish(item, "Warning", "ScaleDownFailed", message, dedupe=about)
+        else:
+            await self._recorder.publish(item, "Normal", "ScaleDown", message, dedupe=about)
+
+    async def _announce(self, node: Node, *, drained: bool) -> None:
+        """That the node is about to go."""
+        name = node.metadata.name
+        if not drained:
+            await self._report("Normal", "ScaleDownEmpty", f'Scale-down: removing empty node "{name}"')
+            return
+        on_it = [pod for pod in self._cluster.pods() if pod.spec.node_name == name]
+        used = utilization(node, on_it, self._clock.now())
+        # As Go writes the struct, with devices of claims in the fourth place.
+        shares = f"{{{used.cpu:g} {used.memory:g} {used.gpu:g} 0 {used.resource} {used.share:g}}}"
+        moved = ",".join(pod.metadata.name for pod in self._movable(name))
+        text = f"removing node {name}, utilization: {shares}, pods to reschedule: {moved}"
+        await self._report("Normal", "ScaleDown", f"Scale-down: {text}")
+
+    async def _empty(self, node: Node, *, drained: bool) -> str:
+        """Taint the node and evict its pods; why it failed when some would not go, "" when all did."""
+        name = node.metadata.name
         await self._taint(name, on=True)
+        await self._tell(node, "marked the node as toBeDeleted/unschedulable")
+        await self._announce(node, drained=drained)
         await self._clock.sleep(_SETTLE)
         begun = self._clock.now()
+        for pod in self._movable(name):
+            if not pod.deleting:
+                await self._tell(pod, "deleting pod for node scale down")
         while left := [pod for pod in self._movable(name) if not pod.deleting]:
+            refused = []
             for pod in left:
                 try:
                     await self._client.evict(pod.metadata.name, pod.metadata.namespace)
                 except NotFound:
                     continue
-                except ApiError:
-                    pass  # a budget refuses: tried again
-            if self._clock.now() - begun > _EVICTING:
-                return False
+                except ApiError as error:  # a budget refuses: tried again
+                    why = f"within allowed timeout (last error: {error})"
+                    refused.append(f"failed to evict pod {pod.key} {why}")
+            if refused and self._clock.now() - begun > _EVICTING:
+                return f"Failed to drain node /{name}, due to following errors: [{' '.join(refused)}]"
             await self._clock.sleep(_SETTLE)
         while self._movable(name):
             if self._clock.now() - begun > _EVICTING + _GRACE:
-                return False
+                return f"Failed to drain node /{name}: pods remaining after timeout"
             await self._clock.sleep(SECOND)
-        return True
+        return ""
 
     def _movable(self, name: str) -> list[Pod]:
         """The pods of a node that have to go before it: no daemons."""
