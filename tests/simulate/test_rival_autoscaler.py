@@ -397,7 +397,7 @@ def added(new: int, most: int) -> list[str]:
 def test_what_it_says_is_what_the_original_says(
     tmp_path: Path, manifests: str, groups: tuple[str, ...], more: str, minutes: int, texts: list[str]
 ) -> None:
-    """Every event of the original's that it has a part for, each provoked; names of nodes and pods left out."""
+    """Every event that it has a part for, each provoked; names of nodes and pods are left out."""
     (tmp_path / "changes").mkdir()
     budget = "{ name: web }\nspec: { maxUnavailable: 0, selector: { matchLabels: { app: web } } }\n"
     head = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: "

@@ -75,7 +75,9 @@ def decide(
             over = created + spec.initial_cooldown_period * SECOND
         else:
             over = last_active + spec.cooldown_period * SECOND
-        return Step(rest, False, "ScalerNotActive") if over < now else Step(None, False, "ScalerCooldown")
+        # The original asks for more than that, of an instant in whole seconds: at the look that comes just
+        # then, a real clock has passed it by a fraction.
+        return Step(rest, False, "ScalerNotActive") if over <= now else Step(None, False, "ScalerCooldown")
     wanted = least if idle is None and replicas < least else None
     return Step(wanted, False, "ScalerNotActive")
 
