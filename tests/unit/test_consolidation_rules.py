@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from dovetail.api.core import Pod
@@ -101,6 +103,27 @@ def test_moves_of_pods_that_are_gone_do_not_count() -> None:
     assert ledger.left([*old, *moved], 3 * HOUR).deleting == {"a": 3}
     assert ledger.left([*old, moved[0]], 3 * HOUR).deleting == {"a": 3}  # the load fell
     assert ledger.left(old, 3 * HOUR).replacing == {"a": 3}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from("ab"), st.booleans()), max_size=4),
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc")), max_size=6),
+    st.integers(30, 60),
+    st.integers(0, 40),
+)
+def test_what_is_left_stays_the_same_for_as_long_as_the_ledger_says(
+    made: list[tuple[int, str, bool]], there: list[tuple[int, str]], first: int, later: int
+) -> None:
+    """Instants in hours. Whoever asks again before then need not: the same is left of the same pods."""
+    ledger = Ledger(1)
+    for at, owner, forced in sorted(made):
+        ledger.record("p", [pod(str(at), owner)], at * HOUR, forced=forced)
+    pods = [born(pod(str(index), owner), at * HOUR) for index, (at, owner) in enumerate(there)]
+    left = ledger.left(pods, first * HOUR)
+    until = ledger.same_until()
+    instant = (first + later) * HOUR
+    assert until > first * HOUR or not until
+    assert instant >= until or ledger.left(pods, instant) == left
 
 
 def test_a_purse_counts_budgets_and_moves() -> None:

@@ -18,6 +18,7 @@ from dovetail.disrupt.pods import (
     evictable,
     eviction_cost,
     reschedulable,
+    unbound,
 )
 from dovetail.model import labels
 from dovetail.units.duration import parse_nillable
@@ -63,6 +64,11 @@ class NodeView:
         return tuple(pod for pod in self.pods if reschedulable(pod))
 
     @cached_property
+    def leaving(self) -> tuple[Pod, ...]:
+        """As those that come in their place: bound to no node yet."""
+        return tuple(map(unbound, self.moving))
+
+    @cached_property
     def protected(self) -> tuple[Pod, ...]:
         """Its pods with an annotation that may keep the node from being disrupted."""
         return tuple(pod for pod in self.pods if labels.DO_NOT_DISRUPT in pod.metadata.annotations)
@@ -71,6 +77,11 @@ class NodeView:
     def empty(self) -> bool:
         """True iff no pod that would have to go elsewhere has a positive eviction cost."""
         return not any(eviction_cost(pod) > 0 for pod in self.moving)
+
+    @cached_property
+    def lasting_blockers(self) -> tuple[str, ...]:
+        """What keeps it from being disrupted, its pods aside: nothing of it changes with time alone."""
+        return (*_machine_blockers(self), *_pool_blockers(self))
 
     def disruption_cost(self) -> float:
         """What evicting its pods costs, at least 0."""
@@ -114,8 +125,7 @@ def blockers(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = Fals
     `must_go`: the node has to go in the end, so pods do not block it where they would be deleted once its
     terminationGracePeriod is over.
     """
-    yield from _machine_blockers(view)
-    yield from _pool_blockers(view)
+    yield from view.lasting_blockers
     if not must_go or view.claim.spec.termination_grace_period is None:
         yield from _pod_blockers(view, budgets, now)
 

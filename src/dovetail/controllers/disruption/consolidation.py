@@ -36,6 +36,21 @@ _Sight = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class _Idle:
+    """Where nothing was to be gained, when that was seen, and what was said of nodes that stay."""
+
+    sight: _Sight
+    at: int
+    revision: int  # of the state
+    timed: _Sight | None  # see `_timed`
+    notes: tuple[Note, ...]
+
+    def lasts(self, sight: _Sight, revision: int, timed: _Sight | None) -> bool:
+        """True iff all is as it was, whatever the time is now."""
+        return timed is not None and (revision, timed, sight) == (self.revision, self.timed, self.sight)
+
+
+@dataclass(frozen=True, slots=True)
 class Strategy:
     """How moves are searched for, and what makes a plan one: Dovetail's own, or a rival's in a simulation."""
 
@@ -79,16 +94,21 @@ class Consolidation:
         self._memory = Memory()
         self._moves = moves
         self._unanswered = Unanswered(context)
-        self._idle: tuple[_Sight, int] | None = None  # where nothing was to be gained, and when that was seen
+        self._idle: _Idle | None = None
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
         now, sight = self._context.clock.now(), self._sight(views)
-        if self._idle is not None and now - self._idle[1] < _IDLE and sight == self._idle[0]:
+        idle, revision = self._idle, self._context.state.revision
+        if idle is not None and now - idle.at < _IDLE and sight == idle.sight:
             return Decision(None)
+        timed = self._timed(views)
+        if idle is not None and idle.lasts(sight, revision, timed) and self._memory.holds(now):
+            self._idle = replace(idle, at=now)
+            return Decision(None, idle.notes)
         found, notes = self._candidates(views)
         if not found:
-            self._idle = sight, now
+            self._idle = _Idle(sight, now, revision, timed, notes)
             return Decision(None, notes)
         question, blocked = self._question(views, found)
         notes += blocked
@@ -97,11 +117,13 @@ class Consolidation:
         )
         if finding.cut:
             count_timeout(self._context.metrics, finding.cut)
-        self._idle = (sight, now) if finding.complete and finding.move is None else None
         claims = {view.name: view.claim.metadata.name for view in views}
         reported = [Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals]
         if finding.move is None:
-            return Decision(None, (*notes, *reported), more=not finding.complete)
+            notes = *notes, *reported
+            self._idle = _Idle(sight, now, revision, timed, notes) if finding.complete else None
+            return Decision(None, notes, more=not finding.complete)
+        self._idle = None
         others = tuple((len(one.candidates), len(one.claims), one.saving) for one in finding.others)
         weighed = Weighed(others, finding.tried, finding.hourly, finding.bound)
         command = _command(finding.move, views, weighed)
@@ -157,6 +179,25 @@ class Consolidation:
             state.default_spreads(),
         )
 
+    def _timed(self, views: tuple[NodeView, ...]) -> _Sight | None:
+        """What a decision depends on beside the state, most of which changes with time alone.
+
+        None where the state says more as time goes by: of pods that wait or come from nodes that go, and of
+        pods that are not to be disrupted for a while.
+        """
+        context, state = self._context, self._context.state
+        if state.pods_on("") or any(view.protected for view in views):
+            return None
+        if any(map(state.going, state.machines())):
+            return None
+        pools = state.all(NodePool)
+        return (
+            allowances(pools, views, UNDERUTILIZED, context.clock.now()),
+            self._moves.left(views),
+            context.provider.supply.left(),
+            tuple(context.brakes.launches_paused(pool) for pool in pools),
+        )
+
     def _candidates(self, views: tuple[NodeView, ...]) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
         """The nodes that may go, and why others stay."""
         budgets = budgets_among(self._context.state.all(PodDisruptionBudget))
@@ -176,8 +217,9 @@ class Consolidation:
         waiting, _ = self._intake.waiting(places)
         problem = self._intake.problem((*waiting, *self._intake.moving()), places)
         spreads = self._context.state.default_spreads()
-        found = tuple(replace(candidate, pods=spreads.given(candidate.pods)) for candidate in found)
-        moves = self._moves.left(pod for view in views for pod in view.pods)
+        if spreads.constraints:
+            found = tuple(replace(candidate, pods=spreads.given(candidate.pods)) for candidate in found)
+        moves = self._moves.left(views)
         all_of_them = totals(views, options.surcharge)
         question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)
         return question, blocked_notes(wanted, allowed, UNDERUTILIZED)

@@ -8,6 +8,7 @@ from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.errors import ApiError
 from dovetail.controllers.context import Context
+from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EXPIRED, UNDERUTILIZED, Command
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Entry, Ledger, Moves
 from dovetail.disrupt.pods import reschedulable
@@ -22,11 +23,17 @@ class MoveBook:
         self._context = context
         self._ledger = Ledger(per_pod)
         self._read = False
+        # What was left given the pods of these nodes, and up to when; None once moves are recorded.
+        self._known: tuple[tuple[NodeView, ...], int, Moves] | None = None
 
-    def left(self, pods: Iterable[Pod]) -> Moves:
+    def left(self, views: tuple[NodeView, ...]) -> Moves:
         """How many more moves may be made, given all pods that there are. Needs a state that is synced."""
         self._open()
-        return self._ledger.left(pods, self._context.clock.now())
+        now, known = self._context.clock.now(), self._known
+        if known is None or known[0] is not views or now >= known[1]:
+            moves = self._ledger.left((pod for view in views for pod in view.pods), now)
+            known = self._known = views, self._ledger.same_until(), moves
+        return known[2]
 
     async def record(self, command: Command) -> tuple[Entry, ...]:
         """The command begins to move pods: count them, whether that saves money or brings nodes up to date.
@@ -40,6 +47,7 @@ class MoveBook:
         if command.reason not in _MOVING:
             return ()
         self._open()
+        self._known = None
         moved: dict[str, list[Pod]] = {}
         for view in command.candidates:
             moved.setdefault(view.pool_name, []).extend(view.moving)
@@ -53,6 +61,7 @@ class MoveBook:
 
     async def take_back(self, entries: tuple[Entry, ...]) -> None:
         """The command was undone before it moved any pod."""
+        self._known = None
         for entry in entries:
             self._ledger.take_back(entry)
         await self._write([entry.pool for entry in entries])
@@ -60,6 +69,7 @@ class MoveBook:
     async def give_back(self, pool: str, pods: Iterable[Pod], since: int) -> None:
         """A command of an earlier process, begun at `since`, did not come to move these pods."""
         self._open()
+        self._known = None
         self._ledger.give_back(pool, [pod for pod in pods if reschedulable(pod)], since)
         await self._write([pool])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from operator import is_
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -53,15 +54,19 @@ class Views:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._known: dict[str, NodeView] = {}  # by the claim's name
+        self._last: tuple[NodeView, ...] = ()
 
     def now(self, queued: Collection[str]) -> tuple[NodeView, ...]:
-        """See `node_views`."""
+        """See `node_views`. The very same tuple while all of them are the same."""
         found = node_views(self._context, queued)
         known = self._known
         self._known = {
             view.claim.metadata.name: _same(known.get(view.claim.metadata.name), view) for view in found
         }
-        return tuple(self._known.values())
+        views = tuple(self._known.values())
+        same = len(views) == len(self._last) and all(map(is_, views, self._last))
+        self._last = self._last if same else views
+        return self._last
 
 
 def _same(old: NodeView | None, new: NodeView) -> NodeView:

@@ -9,7 +9,7 @@ from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import Note
 from dovetail.disrupt.consolidation.question import Candidate
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
-from dovetail.disrupt.pods import Budgets, unbound
+from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.static import is_static
 from dovetail.model import labels
 from dovetail.units.duration import parse_nillable
@@ -78,6 +78,6 @@ def _candidate(view: NodeView, default: Minimum, surcharge: int) -> Candidate:
         offer=(stamped.get(labels.INSTANCE_TYPE, ""), stamped[labels.ZONE], stamped[labels.CAPACITY_TYPE]),
         price=(view.price or 0) + surcharge,
         cost=view.disruption_cost(),
-        pods=tuple(map(unbound, view.moving)),
+        pods=view.leaving,
         minimum=pool_minimum(view.pool.metadata.annotations if view.pool else {}, default),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -111,15 +112,24 @@ class Ledger:
         for pod in pods:
             present.setdefault(workload(pod), []).append(pod)
         moved = {key for entry in self._entries for key in entry.moved}
-        born = {key: [_created(pod) for pod in present[key]] for key in present if key in moved}
+        born = {key: sorted(map(_created, present.get(key, ()))) for key in moved}
         made: Counter[str] = Counter()
         for entry in (one for one in self._entries if not one.forced):
             for key, count in entry.moved.items():
-                made[key] += min(count, sum(instant >= entry.at for instant in born.get(key, ())))
+                made[key] += min(count, len(born[key]) - bisect_left(born[key], entry.at))
         most = {key: self._per_pod * len(some) for key, some in present.items()}
         left = {key: max(0, count - made[key]) for key, count in most.items()}
         half = {key: count if 2 * made[key] <= most[key] else 0 for key, count in left.items()}
         return Moves(left, half, self._resting(present, now))
+
+    def same_until(self) -> int:
+        """The instant up to which `left` says the same of the same pods, unless moves are recorded.
+
+        0 where that is not known: of moves that were forced each pod rests for an hour of its own.
+        """
+        if any(entry.forced for entry in self._entries):
+            return 0
+        return min((entry.until for entry in self._entries), default=_UNKNOWN)
 
     def _resting(self, present: Mapping[str, Sequence[Pod]], now: int) -> frozenset[str]:
         """Each pod is taken to have come by the latest move that may have brought it, the oldest first."""

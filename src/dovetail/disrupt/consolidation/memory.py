@@ -36,12 +36,16 @@ class Memory:
         self._borrowed: int | None = None
         self.market = OnDemand()
 
+    def holds(self, now: int) -> bool:
+        """False once a verdict of earlier times that the last answer rests on is too old."""
+        return self._borrowed is None or now - self._borrowed < REMEMBERED
+
     def recall(self, question: Question, now: int) -> Finding | None:
         """What was found when the same was asked before, if the search was at its end then.
 
         Not once a verdict of earlier times that it rests on is too old: that may have changed.
         """
-        if self._borrowed is not None and now - self._borrowed >= REMEMBERED:
+        if not self.holds(now):
             self._finding, self._borrowed = None, None
         if question != self._question:
             if self._question is None or _offers(question) != _offers(self._question):
