@@ -311,7 +311,7 @@ def test_prospects_are_what_a_node_costs_beyond_the_worth_of_its_pods() -> None:
     )
     nodes = tuple(existing(name) for name in "ab")
     asked = Question(Problem((), sold, nodes), leaving, {"p": 5})
-    found = Prospects(asked, SolveBudget(Budget(1_000_000)))
+    found = Prospects(asked, asked.candidates, SolveBudget(Budget(1_000_000)))
     assert [found.if_bought(one) for one in leaving] == pytest.approx([dollar * 3 / 4, dollar / 4])
     assert found.bound == pytest.approx(dollar)
     unknown = replace(leaving[0], pods=(*leaving[0].pods, big("new", "1")))
@@ -341,7 +341,7 @@ def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() ->
     going = replace(candidate("a", dollar // 2), pods=(big("one", "2"),), offer=("x", "z", "spot"))
     for spot_to_spot, one, many in ((False, dollar, 0), (True, dollar // 4, dollar * 3 // 8)):
         asked = Question(Problem((), sold, (existing("a"),)), (going,), {"p": 5}, spot_to_spot=spot_to_spot)
-        found = Prospects(asked, SolveBudget(Budget(1_000_000)))
+        found = Prospects(asked, asked.candidates, SolveBudget(Budget(1_000_000)))
         assert found.replaceable(going) is spot_to_spot
         assert found.least(going, [0]) == one
         assert found.if_bought(going) == pytest.approx(many)

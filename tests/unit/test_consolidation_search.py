@@ -114,7 +114,7 @@ class Parts:
             monkeypatch.setattr(searching, name, getattr(self, name))
         monkeypatch.setattr(searching, "Prospects", self.prospects)
         monkeypatch.setattr(searching, "Room", self.room)
-        monkeypatch.setattr(searching, "none_can_go", lambda *_: False)
+        monkeypatch.setattr(searching, "held_back", lambda *_: frozenset())
         monkeypatch.setattr(
             searching, "mixed", lambda candidates, _: " ".join(one.name for one in candidates) in self.mixed
         )

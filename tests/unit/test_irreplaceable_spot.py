@@ -6,15 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 from test_consolidation_candidates import ROOM, big, candidate, existing, kind
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod, PodResourceClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.consolidation import search as searching
-from dovetail.disrupt.consolidation.irreplaceable_spot import OnDemand, none_can_go
+from dovetail.disrupt.consolidation.irreplaceable_spot import OnDemand, held_back
+from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.price import SPOT_DISABLED
+from dovetail.disrupt.consolidation.price import SPOT_DISABLED, Refused
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import search
@@ -56,6 +59,10 @@ def question(*leaving: Candidate, sold: Pool = USUAL, others: str = "", **more: 
     return Question(Problem((), (sold,), nodes), leaving, {"p": 5}, **more)
 
 
+def all_stay(asked: Question) -> bool:
+    return held_back(asked, asked.candidates, OnDemand()) == {one.name for one in asked.candidates}
+
+
 @pytest.mark.parametrize(
     ("asked", "stay"),
     [
@@ -78,17 +85,17 @@ def question(*leaving: Candidate, sold: Pool = USUAL, others: str = "", **more: 
         (question(node("a", "4"), others="c", closed=frozenset("c")), True),
     ],
 )
-def test_none_can_go_only_where_neither_capacity_nor_a_cheaper_node_is_there(
+def test_nodes_are_held_back_only_where_neither_capacity_nor_a_cheaper_node_is_there(
     asked: Question, stay: bool
 ) -> None:
-    assert none_can_go(asked, asked.candidates, OnDemand()) is stay
+    assert all_stay(asked) is stay
 
 
 @pytest.mark.parametrize(("price", "stay"), [(DOLLAR + 99, True), (DOLLAR + 100, False)])
 def test_what_follows_must_save_what_is_needed_and_no_more(price: int, stay: bool) -> None:
     leaving = replace(node("a", "2", price), minimum=Minimum(share=0.0, least=100))
     asked = question(leaving)
-    assert none_can_go(asked, asked.candidates, OnDemand()) is stay
+    assert all_stay(asked) is stay
 
 
 def roomy(*names: str, **more: Any) -> tuple[ExistingNode, ...]:
@@ -99,7 +106,7 @@ def beside(leaving: Candidate, *nodes: ExistingNode) -> bool:
     """Whether the node stays, with these as all that there are."""
     asked = question(leaving)
     asked = replace(asked, problem=replace(asked.problem, nodes=nodes))
-    return none_can_go(asked, asked.candidates, OnDemand())
+    return all_stay(asked)
 
 
 def test_a_pods_own_node_is_no_other_place() -> None:
@@ -115,6 +122,67 @@ def test_a_node_that_is_not_up_yet_is_no_other_place() -> None:
 def test_one_pod_without_another_place_holds_its_node_back() -> None:
     two = replace(node("a", "1"), pods=(big("small", "1"), big("large", "5")))
     assert beside(two, *roomy("c"))
+
+
+def test_pods_that_each_fit_elsewhere_and_not_together_hold_their_node_back() -> None:
+    two = replace(node("a", "1"), pods=(big("one", "3"), big("other", "3")))
+    assert beside(two, *roomy("c"))
+    assert not beside(two, *roomy("c", "d"))
+
+
+def test_what_takes_several_nodes_on_demand_is_no_cheaper_than_their_cpus() -> None:
+    """Of six pods of 3 CPU 14 CPU find no room: what a node of 4 CPU costs counts three and a half times."""
+    six = tuple(big(str(number), "3") for number in range(6))
+    assert beside(replace(node("a", "1", 3 * DOLLAR), pods=six), *roomy("c"))
+    assert not beside(replace(node("a", "1", 4 * DOLLAR), pods=six), *roomy("c"))
+
+
+def test_memory_that_no_cpu_is_left_for_is_no_room() -> None:
+    """Two nodes for pods of 2 CPU and 1 or 2 GiB: one has little CPU left, and one little memory."""
+    both = (*asking("memory", "1Gi").pods, *asking("memory", "2Gi").pods)
+    leaving = replace(node("a", "1"), pods=both)
+    half = replace(roomy("c")[0], allocatable={**LARGE, "cpu": 2500})
+    slight = replace(roomy("d")[0], allocatable={**LARGE, "memory": 2**30 + 2**29})
+    assert beside(leaving, half, replace(slight, allocatable={**slight.allocatable, "cpu": 1000}))
+    assert not beside(leaving, half, slight)
+
+
+AMOUNTS = st.lists(st.sampled_from(("500m", "1", "1500m", "2", "3")), min_size=1, max_size=5)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(AMOUNTS, st.sampled_from((0.4, 0.9, 1.5, 2.2, 3.1))), min_size=1, max_size=3),
+    st.lists(st.integers(0, 4), max_size=3),
+    st.sampled_from((USUAL, pool(offering(DOLLAR, "on-demand")))),
+)
+def test_a_plan_for_what_is_held_back_is_refused(
+    leaving: list[tuple[list[str], float]], free: list[int], sold: Pool
+) -> None:
+    """`leaving`: the pods of each spot node and its price; `free`: CPUs on nodes that stay."""
+    gone = tuple(
+        replace(
+            candidate(f"n{index}", round(price * DOLLAR), capacity="spot"),
+            pods=tuple(big(f"p{index}-{number}", cpu) for number, cpu in enumerate(asked)),
+        )
+        for index, (asked, price) in enumerate(leaving)
+    )
+    asked = question(*gone, sold=sold)
+    room = tuple(
+        replace(existing(f"s{index}"), allocatable={**LARGE, "cpu": 1000 * cpus})
+        for index, cpus in enumerate(free)
+    )
+    asked = replace(asked, problem=replace(asked.problem, nodes=(*asked.problem.nodes, *room)))
+    held = held_back(asked, gone, OnDemand())
+    for one in gone:
+        problem = asked.without((one,))
+        plan = solve(problem, Budget(200_000))
+        try:
+            move = judged(asked, (one,), problem, plan)
+        except Refused:
+            continue
+        event(f"goes for {len(move.claims)} nodes")
+        assert one.name not in held
 
 
 def asking(name: str, amount: str) -> Candidate:
@@ -147,7 +215,7 @@ def test_of_pods_that_are_in_no_plan_the_search_has_something_else_to_say() -> N
         spec=type(spec)(containers=spec.containers, resource_claims=(PodResourceClaim(name="gpu"),)),
     )
     asked = question(replace(leaving, pods=(claimed,)))
-    assert not none_can_go(asked, asked.candidates, OnDemand())
+    assert not all_stay(asked)
     assert [item.text for item in ended(asked).refusals] == [searching.UNPLANNED]
 
 
@@ -187,7 +255,7 @@ def test_the_search_says_the_same_with_a_look_at_what_pods_are_worth(
 ) -> None:
     asked = question(node("a", "2"), node("b", "4"), others="c", closed=frozenset("c"))
     quick = ended(asked)
-    monkeypatch.setattr(searching, "none_can_go", lambda *_: False)
+    monkeypatch.setattr(searching, "held_back", lambda *_: frozenset())
     slow = ended(asked)
     assert quick.refusals == slow.refusals
     assert [item.text for item in quick.refusals] == [SPOT_DISABLED, SPOT_DISABLED]

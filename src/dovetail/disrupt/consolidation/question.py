@@ -138,7 +138,7 @@ class Finding:
     """The best move that was found, or None, and what is known of nodes that stay.
 
     `bound` is what the pods of all candidates must cost at least, `hourly` what their nodes cost
-    (nano-dollars).
+    (nano-dollars); the bound is worked out with a move only.
     """
 
     move: Move | None

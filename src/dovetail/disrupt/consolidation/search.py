@@ -9,7 +9,7 @@ from functools import cached_property
 from dovetail.base.clock import SECOND
 from dovetail.disrupt.consolidation.churn import MoveBudget
 from dovetail.disrupt.consolidation.deletes import Room, deletable
-from dovetail.disrupt.consolidation.irreplaceable_spot import none_can_go
+from dovetail.disrupt.consolidation.irreplaceable_spot import held_back
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
@@ -23,8 +23,8 @@ from dovetail.solve.budget import SolveBudget
 class Prospects:
     """Judges nodes by the worth of their pods: what these would cost at best on nodes bought for them."""
 
-    def __init__(self, question: Question, work: SolveBudget) -> None:
-        pods = tuple(pod for candidate in question.candidates for pod in candidate.pods)
+    def __init__(self, question: Question, candidates: Iterable[Candidate], work: SolveBudget) -> None:
+        pods = tuple(pod for candidate in candidates for pod in candidate.pods)
         self._spot_to_spot = question.spot_to_spot
         self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
         # What all these pods cost at least, nano-dollars per hour.
@@ -98,6 +98,7 @@ class _Search:
         self._work = work
         self._now = now
         self._stay: dict[str, str] = {}
+        self._held: frozenset[str] = frozenset()  # nodes that stay whatever is planned
         self._others: list[Move] = []
         self._planned = 0
         self._at = MULTI
@@ -105,12 +106,15 @@ class _Search:
 
     @cached_property
     def _prospects(self) -> Prospects:
-        """A linear program about all pods: only where something may come of it."""
-        return Prospects(self._question, self._work)
+        """A linear program about all pods of nodes that may go: only where something may come of it."""
+        some = (one for one in self._question.candidates if one.name not in self._held)
+        return Prospects(self._question, some, self._work)
 
     def run(self) -> Asking:
-        if not self._candidates or none_can_go(self._question, self._candidates, self._memory.market):
-            self._stay.update((candidate.name, SPOT_DISABLED) for candidate in self._candidates)
+        self._held = held_back(self._question, self._candidates, self._memory.market)
+        self._stay.update(dict.fromkeys(self._held, SPOT_DISABLED))
+        self._candidates = [one for one in self._candidates if one.name not in self._held]
+        if not self._candidates:
             return Finding(None, self._refusals())
         self._candidates = list(self._known())
         move = yield from self._deleted()
@@ -122,12 +126,18 @@ class _Search:
         return Finding(
             move,
             self._refusals(),
-            self._prospects.bound,
+            0 if move is None else self._bound(),
             sum(candidate.price for candidate in self._question.candidates),
             tuple(self._others),
             self._planned,
             "" if move is not None or self._work.left else self._at,
         )
+
+    def _bound(self) -> int:
+        """What the pods of all candidates must cost at least, of those that are held back as well."""
+        if not self._held:
+            return self._prospects.bound
+        return Prospects(self._question, self._question.candidates, self._work).bound
 
     def _refusals(self) -> tuple[Refusal, ...]:
         return tuple(Refusal(name, text) for name, text in sorted(self._stay.items()))
