@@ -99,6 +99,15 @@ def test_the_report_shows_its_figures(chromium: Browser, tmp_path: Path) -> None
         )
         assert "$0.22" in _text(page, "#tiles")  # 1 h of $0.118 and 1,935 s of $0.19
         assert page.locator("canvas").count() == 4  # no traffic in this log, so no fifth chart
+        # Ticks near zero differ, and figures have the digits that they need.
+        ticks = page.evaluate("[0, 0.2, 0.4, 0.6].map((tick) => percent(tick, 0.2))")
+        assert ticks == ["0.0 %", "0.2 %", "0.4 %", "0.6 %"]
+        assert page.evaluate("[0, 0.034, 12.4, 100].map((value) => percent(value))") == [
+            "0 %",
+            "0.03 %",
+            "12 %",
+            "100 %",
+        ]
         assert _text(page, "#event-count") == "2 of 2 events"
         assert "spot prices are estimates" in _text(page, "#assumptions")
         about = page.locator("#timeline .time-row[aria-label*='ip-1']").get_attribute("aria-label")

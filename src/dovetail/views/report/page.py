@@ -84,7 +84,7 @@ def _verdict(summary: Summary) -> str:
     pending = summary.pods.pending_seconds
     waited = f"{summary.waiting.pods} of {summary.pods.created} pods had to wait for a place"
     worst = f"; 99 % of all had a node within {pending.p99:.0f} s, the last within {pending.max:.0f} s"
-    left = f"; {summary.pods.unbound} were still without one at the end" if summary.pods.unbound else ""
+    left = f"; {summary.pods.unbound} still had none at the end" if summary.pods.unbound else ""
     broken = f" {len(summary.violations)} broken promises were found." if summary.violations else ""
     return f"{waited}{worst if summary.pods.bound else ''}{left}.{broken}"
 

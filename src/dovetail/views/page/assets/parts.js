@@ -110,6 +110,9 @@ const Parts = (() => {
   const drawn = [];  // charts, to be drawn anew when colours change
 
   // lines: {name: {values, color}}; values may hold null. `times` are shared.
+  // How many digits tell two numbers apart that are so far from each other.
+  const digits = (between, least = 0) => (between > 0 && between < 1 ? Math.max(least, Math.ceil(-Math.log10(between) - 1e-9)) : least);
+
   function chart(holder, { label, times, lines, format, stacked = false, whole = false, zoom, zone }) {
     const names = Object.keys(lines);
     const sums = stacked
@@ -136,10 +139,10 @@ const Parts = (() => {
       plot = new uPlot({
         width: box.clientWidth || 600, height: 220,
         cursor: { sync: { key: "time" }, y: false, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => { zoom.reset(); return null; } } },
-        scales: { x: { time: false, range: () => [zoom.low, zoom.high] }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1e-6) * 1.08] } },
+        scales: { x: { time: false, range: () => [zoom.low, zoom.high] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
         axes: [
           { stroke: ink, grid, size: 46, splits: (u) => zone.ticks(zoom.low, zoom.high, Math.max(2, u.width / 90)).map((tick) => tick.t), values: (u) => zone.ticks(zoom.low, zoom.high, Math.max(2, u.width / 90)).map((tick) => tick.text) },
-          { stroke: ink, grid, size: 62, ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] } : {}), values: (_, ticks) => ticks.map((tick) => format(tick)) },
+          { stroke: ink, grid, size: 62, ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] } : {}), values: (_, ticks) => ticks.map((tick) => format(tick, ticks[1] - ticks[0])) },
         ],
         series: [{ label: "Time", value: (_, at) => (at == null ? "–" : zone.stamp(at)) }, ...series],
         hooks: { setSelect: [(u) => {
@@ -400,5 +403,5 @@ const Parts = (() => {
 
   document.addEventListener("DOMContentLoaded", () => document.body.append(tip));
   if (document.body) document.body.append(tip);
-  return { byId, make, draw, color, Zone, Zoom, zoomBar, chart, numbers, list, timeline, short, span, table, theme };
+  return { byId, make, draw, color, Zone, Zoom, zoomBar, chart, digits, numbers, list, timeline, short, span, table, theme };
 })();

@@ -1,5 +1,5 @@
 "use strict";
-const { byId, make, draw, Zone, Zoom, zoomBar, chart, numbers, list, timeline, short, span, table, theme } = Parts;
+const { byId, make, draw, Zone, Zoom, zoomBar, chart, digits, numbers, list, timeline, short, span, table, theme } = Parts;
 const data = JSON.parse(byId("data").textContent);
 const TONES = { managed: "grey", "on-demand": "blue", spot: "orange", reserved: "green" };
 const PHASES = { batching: "sky", blocked: "dark", solve: "blue", retries: "red", replanned: "brown", launch: "orange", join: "pink", scheduling: "grey", start: "green", other: "pale" };
@@ -7,7 +7,7 @@ const LINES = ["blue", "red", "green", "pink", "orange", "sky", "grey"];
 const zone = new Zone(data.period.zone, data.period.offsetSeconds);
 const zoom = new Zoom(data.period.start, data.period.end);
 const whole = (value) => String(Math.round(value));
-const percent = (value) => `${Math.round(value)} %`;
+const percent = (value, between = Math.abs(value)) => `${value.toFixed(digits(between))} %`;
 const right = (text) => ({ number: String(text) });
 
 // The chosen node, and what else shows only what is its.
@@ -69,7 +69,7 @@ function charts() {
   pictured("pods", "Pods over time", t, { "with a node": line("pods.running", "blue"), ...waiting }, whole, { stacked: true, whole: true });
   const kinds = Object.keys(lines).filter((name) => name.startsWith("nodes.")).map((name) => name.slice(6)).sort((a, b) => Object.keys(TONES).indexOf(a) - Object.keys(TONES).indexOf(b));
   pictured("nodes", "Nodes over time", t, Object.fromEntries(kinds.map((kind) => [kind, line(`nodes.${kind}`, TONES[kind] || "pale")])), whole, { stacked: true, whole: true });
-  pictured("cost", "Cost per hour over time", t, { "$/hour": line("cost", "green") }, (value) => `$${value.toFixed(2)}`);
+  pictured("cost", "Cost per hour over time", t, { "$/hour": line("cost", "green") }, (value, between) => `$${value.toFixed(digits(between, 2))}`);
   pictured("use", "Utilisation over time", t, { CPU: line("use.cpu", "blue"), memory: line("use.memory", "pink") }, percent);
   if ((lines.efficiency || []).some((value) => value != null)) pictured("efficiency", "Efficiency over time", t, { "proven necessary": line("efficiency", "green") }, percent);
   else byId("efficiency").remove();
@@ -82,7 +82,7 @@ function charts() {
     const points = data.traffic[name];
     traffic[name] = { values: times.map((time) => { while (at < points.length && points[at][0] <= time) last = points[at++][1]; return last; }), color: LINES[index % LINES.length] };
   });
-  pictured("traffic", "Traffic over time", times, traffic, (value) => value.toFixed(0));
+  pictured("traffic", "Traffic over time", times, traffic, (value, between) => value.toFixed(digits(between)));
 }
 
 function costs() {
@@ -101,7 +101,7 @@ function costs() {
     groups[by.value].map((row) => [bearer(by.value, row.name), money(row.cpu), money(row.memory), money(row.gpu), money(row.total), right(`${((100 * row.total) / bill).toFixed(1)} %`), ...used(row)])));
   by.addEventListener("change", show);
   show();
-  byId("cost-causes").append(table([right("Dollars"), right("of idle"), "Cause"], causes.map((row) => [money(row.dollars), right(`${Math.round((100 * row.dollars) / (idle || 1))} %`), row.text])));
+  byId("cost-causes").append(table([right("Dollars"), right("of idle"), "Cause"], causes.map((row) => [money(row.dollars), right(percent((100 * row.dollars) / (idle || 1))), row.text])));
   byId("tools-costs").append(...numbers("cost", () => groups[by.value]));
 }
 
@@ -239,7 +239,7 @@ function disruption() {
   const dollars = (value) => `$${value.toFixed(3)}/h`;
   byId("disruption-reasons").append(table(["Reason", right("commands"), right("nodes"), right("pods moved"), right("saved")], reasons.map((row) => [row.reason, right(row.commands), right(row.nodes), right(row.pods), right(dollars(row.saved))])));
   byId("disruption-budgets").append(table(["Budgets of the NodePool", right("nodes in use at once, at most"), right("time without room for another")], budgets.map((row) => [row.pool, right(row.used), right(`${Math.round(row.full / 60)} min`)])));
-  if (blockers.length) byId("disruption-blockers").append(table(["What kept nodes", right("nodes or pools"), "First seen", "Last seen", "For example"], blockers.map((row) => [row.text, right(row.objects), zone.stamp(row.first), zone.stamp(row.last), row.example])));
+  if (blockers.length) byId("disruption-blockers").append(table(["What kept nodes", right("nodes or pools"), right("First seen"), right("Last seen"), "For example"], blockers.map((row) => [row.text, right(row.objects), right(zone.stamp(row.first)), right(zone.stamp(row.last)), row.example])));
   const links = (names) => make("span", {}, ...names.flatMap((name, index) => (index ? [", ", linked(name)] : [linked(name)])));
   const made = list(byId("disruption-rows"), {
     label: "Nodes that were ended", rows, height: 300,
