@@ -36,6 +36,7 @@ _MOST_COMPARED = 50
 _MOST_NAMED = 5  # of many classes
 _A_SHARE = 4  # a volume that costs a quarter of its instance is worth a word
 _LEAST_CORES, _LEAST_MEMORY = 2_000, 3 << 30  # of a node that is bought for more than a daemon
+_ASK_FOR_IOPS, _TAKE_NO_IOPS = ("io1", "io2"), ("gp2", "st1", "sc1", "standard")
 _WORTH_TELLING = NANO_DOLLARS // 100  # nano-dollars an hour
 _READY = (
     ("SubnetsReady", "subnetSelectorTerms", "subnet"),
@@ -536,6 +537,25 @@ def pods_per_core_ignored(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+@rule("NC016", "volume-iops", _ERROR, "IOPS that the type of a volume lacks or does not take")
+def volume_iops(inventory: Inventory) -> Iterator[Remark]:
+    for manifest, item in inventory.of(EC2NodeClass):
+        for index, mapping in enumerate(item.spec.block_device_mappings):
+            kind = mapping.ebs.volume_type if mapping.ebs is not None else ""
+            given = mapping.ebs.iops if mapping.ebs is not None else None
+            if (kind in _ASK_FOR_IOPS) is (given is None) and kind in (*_ASK_FOR_IOPS, *_TAKE_NO_IOPS):
+                yield Remark(
+                    manifest.located,
+                    f"spec.blockDeviceMappings[{index}].ebs.{'volumeType' if given is None else 'iops'}",
+                    f"EC2NodeClass {item.metadata.name} has a volume of type {kind} with"
+                    f"{'out' if given is None else ''} iops",
+                    "EC2 refuses to launch an instance with it, so no claim of this class becomes a node",
+                    "give iops, such as 3000, or take gp3"
+                    if given is None
+                    else "leave iops out, or take gp3",
+                )
+
+
 def _kubelet(inventory: Inventory, manifest: Manifest, item: EC2NodeClass) -> tuple[Located, str]:
     """Where the kubelet's settings of a class are written: older generations have them in the pool."""
     if manifest.located.place_of("spec.kubelet") != manifest.located.place_of("spec"):
@@ -555,6 +575,7 @@ def _kubelet(inventory: Inventory, manifest: Manifest, item: EC2NodeClass) -> tu
 
 RULES = (
     pods_per_core_ignored,
+    volume_iops,
     controller_role,
     selector_tag_off,
     selector_finds_nothing,

@@ -20,6 +20,7 @@ from dovetail.model.taints import HARD_EFFECTS
 from dovetail.units.duration import parse_duration
 from dovetail.units.quantity import parse_quantity
 
+_LONGEST_LABEL = 63
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _HOUR = 3600 * SECOND
 _DAY = 24 * _HOUR
@@ -595,6 +596,20 @@ def limit_of_nothing(inventory: Inventory) -> Iterator[Remark]:
                 )
 
 
+@rule("NP023", "pool-name-too-long", _ERROR, "A NodePool whose name is too long for a label")
+def pool_name_too_long(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        if len(view.name) > _LONGEST_LABEL:
+            yield Remark(
+                view.manifest.located,
+                "metadata.name",
+                f"NodePool {view.name} has a name of {len(view.name)} characters",
+                "claims and nodes carry it as the label karpenter.sh/nodepool, which takes "
+                f"{_LONGEST_LABEL}: the API server refuses every claim",
+                "give a shorter name",
+            )
+
+
 @rule("NP021", "nodes-never-removed", _WARNING, "A Provisioner that never takes a node away")
 def nodes_never_removed(inventory: Inventory) -> Iterator[Remark]:
     for located in inventory.written:
@@ -649,4 +664,5 @@ RULES = (
     no_limits,
     nodes_never_removed,
     limit_of_nothing,
+    pool_name_too_long,
 )
