@@ -44,8 +44,8 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # Where there is no time for all pods, the rest is left over. In the least time, nodes for some and all that
 # comes after them take about so many times as long as encoding and finding domains for them. Writing a plan
 # down takes so many times as long as encoding, without and with pods that have a node.
-_PROOF = 0.5  # times as long as encoding: the cheap proofs
-_NODES, _CLOSING, _WRITING = 1.0, 0.7, 0.8
+_PROOF = 1.5  # times as long as encoding: the cheap proofs
+_NODES, _CLOSING, _WRITING = 1.6, 0.4, 0.3
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
@@ -99,10 +99,10 @@ class Deadline:
         return over
 
     def bought(self) -> None:
-        """Nodes for the first time: what it took tells how long another round takes in the least time."""
+        """Nodes for the first time: what it took tells how long another round takes in the least time, which
+        is hardly ever more than twice as long as finding domains took. Where it is, `turns` ends it."""
         if not self._round:
-            least = self._placing + _NODES * (self._first + self._placing)
-            self._round = min(self._now() - self._begun - self._first, least)
+            self._round = min(self._now() - self._begun - self._first, 2 * self._placing)
 
     def safe(self) -> None:
         """There is a plan. No more is kept back for the end of the next one than this one took with all that

@@ -172,10 +172,11 @@ class Instance:
     ) -> dict[Pins, float]:
         table = self.tables[pool]
         self.work.spend(1 + len(table.offerings) // CELLS)
+        if not keys:
+            there = table.usable(wanted) & table.fits(vector)[table.column_type]
+            return {(): 0.0} if there.any() else {}
         share = (vector[:, None] / self._capacities[pool]).max(axis=0, initial=0.0) / self._filled[pool]
         least = table.least(wanted, keys, table.fits(vector), share)
-        if not keys:
-            return {(): 0.0} if np.isfinite(least).any() else {}
         _, values = table.combinations(keys)
         combined = table.base.add(*wanted)
         found: dict[Pins, float] = {}

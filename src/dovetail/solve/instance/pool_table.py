@@ -252,7 +252,7 @@ class PoolTable:
         return found
 
     def _cheapest(self, wanted: Requirements, keys: tuple[str, ...]) -> _Priced:
-        codes, values = self.combinations(keys) if keys else (np.zeros(len(self.price), dtype=np.int64), [()])
+        codes, values = self.combinations(keys)
         some = np.flatnonzero(self.usable(wanted))
         order = some[np.lexsort((self.price[some], self.column_type[some], codes[some]))]
         pair = codes[order] * len(self.types) + self.column_type[order]

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dovetail.solve.budget import FILLED, SWEEP
+from dovetail.solve.budget import FILLED, HALF, SWEEP
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask, distinct, share
@@ -34,7 +34,7 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
     Takes time by lots times nodes, whatever the number of pods. Ends where there is time for no more.
     """
     candidates: list[NodeCandidate] = []
-    late = stock.closing()
+    late = stock.closing(HALF)  # to write down what was bought takes half as long as to buy it
     for _ in range(PASSES):
         usable = stock.sold[limits.allowed()[stock.sold]]
         if not left.any() or not len(usable) or late(stock.placed(left)):
@@ -61,7 +61,7 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
     return candidates
 
 
-_BUYING = 1.5  # times what it took to share lots out among nodes: to buy these
+_BUYING = 2.0  # times what it took to share lots out among nodes: to buy these, and to write them down
 
 
 class _Nodes:
@@ -434,7 +434,7 @@ class Packer(Stock):
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
         while left.any():
-            if work.time_over and (anew is None or late(1.5)):  # a third for the proof
+            if work.time_over and (anew is None or late(4.5)):  # two thirds for the proof
                 hurried = True
                 break
             node_count_weights = self._node_count_weights(values, left)
