@@ -105,3 +105,11 @@ def test_an_exception_is_shown_shortly_and_its_stack_without_data(error: Excepti
     line = fault.message.removeprefix(text)
     assert line.startswith(" (raised, test_planning_memory.py:") and line.endswith(")")
     assert "xx" not in fault.stack and "raise error" in fault.stack
+
+
+def test_an_exception_for_which_there_was_no_memory_for_a_frame_is_shown_without_its_place() -> None:
+    fault = fault_of(MemoryError())
+    assert fault.message == (
+        "MemoryError: the problem does not fit the memory of the solver's process; give the controller more"
+    )
+    assert not fault.stack

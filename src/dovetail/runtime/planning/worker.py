@@ -142,11 +142,11 @@ def fault_of(error: Exception) -> wire.Fault:
     message = (str(error).splitlines() or [""])[0][:_MESSAGE]
     if isinstance(error, MemoryError):  # whose own words are about the array that was the last straw
         message = "the problem does not fit the memory of the solver's process; give the controller more"
-    place = frames[-1]
-    where = f"{place.name}, {Path(place.filename).name}:{place.lineno}"
+    # Where memory ends there may be none for a frame either.
+    where = "".join(f" ({each.name}, {Path(each.filename).name}:{each.lineno})" for each in frames[-1:])
     described = f"{type(error).__name__}: {message}" if message else type(error).__name__
     stack = "".join(traceback.StackSummary.from_list(frames[-_FRAMES:]).format())
-    return wire.Fault(f"{described} ({where})", stack)
+    return wire.Fault(described + where, stack)
 
 
 def _read(source: BinaryIO, frames: queue.SimpleQueue[bytes]) -> None:
