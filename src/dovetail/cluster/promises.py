@@ -25,13 +25,15 @@ PATIENCE = 3
 class Promise:
     """`pod` (by UID) is planned to run on the claim or node `machine`, since `made` (nanoseconds).
 
-    `turn` is lower than that of pods which got their first promise later.
+    `turn` is lower than that of pods which got their first promise later; `owner` (by UID, "" for none) is
+    what made the pod.
     """
 
     pod: str
     machine: str
     made: int
     turn: int = 0
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def _turn(pod: Pod) -> tuple[int, str, str]:
 class Promises:
     """The latest promise per pod key. What became void is forgotten when it is looked at.
 
-    Invariant: `_on` has the keys of `_by_pod` by machine, and no machine without one.
+    Invariant: `_on` has the keys of `_by_pod` by machine, `_of` by owner, and neither has one without any;
+    `_began` counts up in the order of `_on`.
     """
 
     def __init__(self, window: int, changed: Callable[[str], None] = lambda _: None) -> None:
@@ -108,7 +111,10 @@ class Promises:
         self._changed = changed
         self._by_pod: dict[str, Promise] = {}
         self._on: dict[str, dict[str, None]] = {}
+        self._of: dict[str, dict[str, None]] = {}
+        self._began: dict[str, int] = {}
         self._turn = 0  # the last one
+        self._places = 0  # the last of `_began`
         self._moving: dict[str, _Vacancy] = {}  # by key of a pod that runs elsewhere still
         self._vacant: dict[str, _Vacancy] = {}  # by UID of a pod that ends, in the order in which they did
         self._bound = 0  # the instant at which a pod that had a promise was bound last
@@ -117,24 +123,32 @@ class Promises:
         """Promise the pod its place; a later promise replaces an earlier one."""
         key, before = pod.key, self._by_pod.get(pod.key)
         if before is not None:
-            self._leave(key, before.machine)
+            self._leave(key, before)
         else:
             self._turn += 1
         turn = self._turn if before is None else before.turn
-        self._by_pod[key] = Promise(pod.metadata.uid, machine, now, turn)
+        owner = made_by.uid if (made_by := pod.metadata.controller()) is not None else ""
+        self._by_pod[key] = Promise(pod.metadata.uid, machine, now, turn, owner)
+        if machine not in self._on:
+            self._places += 1
+            self._began[machine] = self._places
         self._on.setdefault(machine, {})[key] = None
+        self._of.setdefault(owner, {})[key] = None
         self._changed(machine)
 
     def _drop(self, key: str) -> bool:
         promise = self._by_pod.pop(key, None)
         if promise is not None:
-            self._leave(key, promise.machine)
+            self._leave(key, promise)
         return promise is not None
 
-    def _leave(self, key: str, machine: str) -> None:
-        del self._on[machine][key]
+    def _leave(self, key: str, promise: Promise) -> None:
+        machine, owner = promise.machine, promise.owner
+        del self._on[machine][key], self._of[owner][key]
         if not self._on[machine]:
-            del self._on[machine]
+            del self._on[machine], self._began[machine]
+        if not self._of[owner]:
+            del self._of[owner]
         self._changed(machine)
 
     def made(self, pod: Pod) -> bool:
@@ -150,6 +164,14 @@ class Promises:
     def machines(self) -> tuple[str, ...]:
         """The names of all machines with a place for a pod."""
         return tuple(self._on)
+
+    def machines_of(self, owner: str) -> list[str]:
+        """Those with a place for a pod of that owner."""
+        return list(dict.fromkeys(self._by_pod[key].machine for key in self._of.get(owner, ())))
+
+    def turn_of(self, names: Iterable[str]) -> int:
+        """Lower for a machine with one of these names that comes before another among all with a place."""
+        return min(self._began[name] for name in names if name in self._began)
 
     def forget(self, key: str) -> None:
         """The pod is gone."""
@@ -241,6 +263,10 @@ class Promises:
         found = {key: machine for machine, keys in self._on.items() for key in keys}
         assert found == {key: promise.machine for key, promise in self._by_pod.items()}
         assert all(self._on.values())
+        assert sorted(self._began, key=self._began.__getitem__) == list(self._on)
+        owners = {key: owner for owner, keys in self._of.items() for key in keys}
+        assert owners == {key: promise.owner for key, promise in self._by_pod.items()}
+        assert all(self._of.values())
         turns = [promise.turn for promise in self._by_pod.values()]
         assert turns == sorted(set(turns))
 

@@ -259,6 +259,12 @@ class State:
         """The machines that stay and on which pods were given places, whether those hold or not."""
         return (machine for name in self._promises.machines() if (machine := self.staying(name)) is not None)
 
+    def promised_to(self, owner: str) -> list[Machine]:
+        """Those of them on which pods of that owner (by UID) were given places, in the same order."""
+        found = map(self.staying, self._promises.machines_of(owner))
+        machines = {machine.name: machine for machine in found if machine is not None}
+        return sorted(machines.values(), key=lambda machine: self._promises.turn_of(machine.names()))
+
     def follow(self) -> dict[str, None]:
         """Names of machines, in the order in which something of them changed first: the node, the claim, the
         pods there, the places, a mark. Whoever asked for it takes out what it has looked at.

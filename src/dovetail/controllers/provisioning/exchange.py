@@ -8,6 +8,7 @@ pod's own place, which is given to another at once, as the scheduler does not wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from dovetail.api.core import Node, Pod
 from dovetail.cluster.nodes import Machine, is_ephemeral
@@ -61,10 +62,8 @@ class Exchange:
 
     def _like(self, pod: Pod, there: Machine, left: Machine) -> Pod | None:
         """One that is alike and waits, with a place on the machine, or else in its zone if that was left."""
-        machines = [there]
-        if leans(pod) and _zone(there) != _zone(left):
-            machines += (one for one in self._state.promised_machines() if _zone(one) == _zone(there))
-        for machine in machines:
+        elsewhere = self._state.promised_to(_owner(pod)) if leans(pod) and _zone(there) != _zone(left) else ()
+        for machine in chain((there,), (one for one in elsewhere if _zone(one) == _zone(there))):
             alike = self._waiting(machine, _owner(pod))
             if alike:
                 return min(alike, key=_nominated)

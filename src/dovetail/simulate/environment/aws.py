@@ -123,6 +123,7 @@ class CloudOnAws:
         # Ids of all instances that were launched for a claim, with the client that got the answer last.
         self._answered: dict[str, _Observed] = {}
         self._there: dict[str, Instance] = {}  # those of them that there are, by id
+        self._of: dict[str, dict[str, None]] = {}  # ids of instances by the name of the claim they are for
         self._ends: set[asyncio.Task[None]] = set()
         self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
         self._started: list[Callable[[Instance, NodeClaim], None]] = []
@@ -227,10 +228,8 @@ class CloudOnAws:
         Nothing says whose an instance is that another process launched until it bears the claim's
         name. Such a one is not launched in vain: the asker takes it for any claim that would launch the same.
         """
-        known = [
-            one if self._knows(asker, instance_id(one.provider_id)) else replace(one, claim=UNANSWERED)
-            for one in self._all()
-        ]
+        found = (self.aws.machines.there(name) for name in self._of.get(claim, ()))
+        known = [self._now(one) for one in found if one is not None and self._knows(asker, one.instance.id)]
         for observe in self._asked:
             observe(claim, known)
 
@@ -245,9 +244,12 @@ class CloudOnAws:
         self._answered[identifier] = asker
         if known:  # answered twice: to a process that was made anew, or to two at once
             if identifier in self._there:
+                self._leave(identifier)
                 self._there[identifier] = replace(self._there[identifier], claim=claim.metadata.name)
+                self._of.setdefault(claim.metadata.name, {})[identifier] = None
             return
         self._there[identifier] = instance
+        self._of.setdefault(instance.claim, {})[identifier] = None
         for observe in self._started:
             observe(instance, claim)
         if self.aws.machines.there(identifier) is None:
@@ -258,10 +260,18 @@ class CloudOnAws:
             self._ended(found.id)
 
     def _ended(self, identifier: str) -> None:
+        self._leave(identifier)
         instance = self._there.pop(identifier)
         self._log.record("instance.terminated", instance=instance.provider_id)
         for observe in self._terminated:
             observe(instance)
+
+    def _leave(self, identifier: str) -> None:
+        """The instance is no more that of its claim."""
+        claim = self._there[identifier].claim
+        del self._of[claim][identifier]
+        if not self._of[claim]:
+            del self._of[claim]
 
 
 class _Once:

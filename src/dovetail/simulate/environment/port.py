@@ -33,9 +33,8 @@ class Cloud(Protocol):
     def queue(self) -> InterruptionQueue: ...
 
     def on_asked(self, callback: Callable[[str, Sequence[Instance]], object], /) -> None:
-        """Called when a launch is asked for, with the claim's name and all instances that there are.
-
-        Each names its claim as far as whoever asks can know it.
+        """Called when a launch is asked for, with the claim's name and the instances that run for it, as far
+        as whoever asks can know that.
         """
 
     def on_started(self, callback: Callable[[Instance, NodeClaim], None], /) -> None:

@@ -41,6 +41,7 @@ class Commons:
         self._running: Counter[Group] = Counter()  # vCPUs
         self._counted = False
         self._since: dict[str, tuple[Group, int, int]] = {}  # by instance: what, vCPUs, when it was launched
+        self._sums: Counter[Group] | None = None  # of their vCPUs; None: to be added up anew
         self._drawn: dict[str, tuple[Addresses, ...]] = {}  # by class
         self._looked: int | None = None
         self._moved = True  # instances came or went since the last look
@@ -62,7 +63,10 @@ class Commons:
             if self._quotas:
                 await self._count()
             else:
-                self._since.clear()  # nothing is reckoned with it, and nothing else would ever end it
+                self._since, self._sums = (
+                    {},
+                    None,
+                )  # nothing is reckoned with it, and nothing else would end it
             await self._book.refresh()
         except AwsError as error:
             failed(error)
@@ -92,7 +96,12 @@ class Commons:
         """An instance was launched just now."""
         spot = offering.capacity_type == labels.SPOT
         group = labels.SPOT if spot else labels.ON_DEMAND, family(instance_type)
-        self._since[identifier] = group, self._size(instance_type), self._clock.monotonic()
+        size = self._size(instance_type)
+        if self._sums is not None:
+            self._sums[group] += size
+        if identifier in self._since:
+            self._sums = None
+        self._since[identifier] = group, size, self._clock.monotonic()
         self._moved = True
 
     def ended(self) -> None:
@@ -101,9 +110,11 @@ class Commons:
 
     def left(self) -> dict[str, int]:
         """Name -> what is left, where that is known."""
-        since: Counter[Group] = Counter()
-        for group, size, _ in self._since.values():
-            since[group] += size
+        since = self._sums
+        if since is None:
+            since = self._sums = Counter()
+            for group, size, _ in self._since.values():
+                since[group] += size
         found = {
             vcpus(group): max(0, quota - self._running[group] - since[group])
             for group, quota in (self._quotas if self._counted else {}).items()
@@ -150,6 +161,7 @@ class Commons:
         self._since = {
             key: value for key, value in self._since.items() if key not in seen and now - value[2] < _APPEARS
         }
+        self._sums = None
 
     def _size(self, instance_type: str) -> int:
         record = self._sold().records.get(instance_type)
