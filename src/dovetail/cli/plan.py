@@ -91,7 +91,6 @@ def plan(
     from dovetail.explain.pod import nearest_misses, never
     from dovetail.explain.spot_diversity import diversity_cost
     from dovetail.explain.spread_domains import as_seen
-    from dovetail.simulate.scheduler.forecast import forecast
     from dovetail.views.page.document import check_target
 
     check_target(report)
@@ -118,6 +117,8 @@ def plan(
         bound, nodes = sum(len(node.pods) for node in problem.nodes), len(problem.nodes) + len(plan.claims)
         seconds = min(part.seconds, max(SECOND, part.longest) / SECOND)
         if bound < part.seconds * _BOUND_A_SECOND and len(problem.pods) * nodes < seconds * _PLAYED_A_SECOND:
+            from dovetail.simulate.scheduler.forecast import forecast
+
             nominate = nominate_pods == "true"
             placed = forecast(problem, plan, nominate=nominate, over=part.explaining())
     more = copies(problem, plan, copied, search.answer)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -28,8 +28,10 @@ from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from dovetail.reading import Reading
-from dovetail.simulate.scheduler.forecast import Forecast
 from dovetail.units.quantity import Quantity
+
+if TYPE_CHECKING:
+    from dovetail.simulate.scheduler.forecast import Forecast
 
 _SHOWN_PODS = 3
 

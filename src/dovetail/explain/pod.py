@@ -80,8 +80,8 @@ def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str
     Pods that are alike are looked at once, the most numerous first, until `over`; the first in any case.
     What there was no time to plan for has nothing to be explained.
     """
-    broken = all_left_out(problem.pods, problem.volumes)
-    left = set(plan.refused) - broken.keys()
+    refused = set(plan.refused)
+    left = refused - all_left_out(problem.pods, problem.volumes).keys() if refused else refused
     pending = tuple(pod for pod in problem.pods if pod.key in left)
     if not pending:
         return {}

@@ -23,21 +23,20 @@ from dovetail.verify.worlds import Catalogue, Offer, node_keys
 def claim_violations(catalogue: Catalogue, claim: PlannedClaim) -> Iterator[Violation]:
     """Everything that must hold of a claim whatever else is in the plan."""
     offer = catalogue.offer(claim)
-    facts = [catalogue.facts(key) for key in claim.pods]
     pool = catalogue.pools[claim.pool]
     yield from offer.once(("pool", claim.taints), partial(_of_pool, pool, claim))
     yield from (Violation("offerings", claim.name, fault) for fault in offer.faults)
     yield from _cheapest(catalogue, claim, offer)
     relaxed = claim.min_values_relaxed
     yield from offer.once(("minValues", relaxed), partial(_min_values, catalogue, pool, claim))
-    yield from _taints(pool, facts)
-    for key, item in zip(claim.pods, facts, strict=True):
-        template = catalogue.template(key)
-        if template is None:
-            yield from _place(catalogue, claim, item, offer)
-        else:
-            yield from offer.once(("place", template), partial(_place, catalogue, claim, item, offer))
-    yield from _room(catalogue, claim, facts, offer)
+    yield from _taints(catalogue, pool, claim)
+    for key in claim.pods:
+        if catalogue.template(key) is None:
+            yield from _place(catalogue, claim, key, offer)
+        else:  # without a volume of its own
+            rule = catalogue.like(key).node_rule
+            yield from offer.once(("place", rule), partial(_place, catalogue, claim, key, offer))
+    yield from _room(catalogue, claim, offer)
 
 
 def _of_pool(pool: Pool, claim: PlannedClaim) -> Iterator[Violation]:
@@ -103,39 +102,38 @@ def _min_values(catalogue: Catalogue, pool: Pool, claim: PlannedClaim) -> Iterat
             yield Violation("minValues", claim.name, message)
 
 
-def _taints(pool: Pool, pods: list[PodFacts]) -> Iterator[Violation]:
+def _taints(catalogue: Catalogue, pool: Pool, claim: PlannedClaim) -> Iterator[Violation]:
     """Startup taints go by themselves; the pool's others must be tolerated."""
     hard = [item for item in pool.taints if item.effect in HARD_EFFECTS]
-    for facts in pods if hard else ():
-        for taint in untolerated(hard, facts.pod.spec.tolerations):
+    for key in claim.pods if hard else ():
+        for taint in untolerated(hard, catalogue.pods[key].spec.tolerations):
             message = f"does not tolerate {taint.key}:{taint.effect} of pool {pool.name}"
-            yield Violation("taints", facts.pod.key, message)
+            yield Violation("taints", key, message)
 
 
-def _place(catalogue: Catalogue, claim: PlannedClaim, facts: PodFacts, offer: Offer) -> Iterator[Violation]:
+def _place(catalogue: Catalogue, claim: PlannedClaim, key: str, offer: Offer) -> Iterator[Violation]:
     """Whatever the cloud picks, the pod's node rules and volumes accept the node."""
-    index = catalogue.problem.volumes
+    index, facts = catalogue.problem.volumes, catalogue.facts(key)
     reason = ignored_reason(facts.pod, index)
     if reason:
-        yield Violation("volumes", facts.pod.key, reason)
+        yield Violation("volumes", key, reason)
     keys = node_keys([facts]) | {labels.ZONE, labels.REGION}
     for node in offer.distinct(keys):
         view = NodeView(claim.name, node, {})
         if not facts.node_rule.matches(claim.name, node):
             message = f"its node selector or affinity refuses {claim.name} with {_text(node)}"
-            yield Violation("node affinity", facts.pod.key, message)
+            yield Violation("node affinity", key, message)
         elif volume_binding(facts, view, index) or volume_zone(facts, view, index):
             message = f"its volumes cannot be reached from {claim.name} with {_text(node)}"
-            yield Violation("volumes", facts.pod.key, message)
+            yield Violation("volumes", key, message)
 
 
-def _room(
-    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], offer: Offer
-) -> Iterator[Violation]:
+def _room(catalogue: Catalogue, claim: PlannedClaim, offer: Offer) -> Iterator[Violation]:
     """Pods and daemons fit on every listed type, and their host ports do not clash.
 
     What only daemons ask for keeps no pod away, however much it is.
     """
+    pods = [catalogue.like(key) for key in claim.pods]
     asked = total(facts.requests for facts in pods)
     short = [name for name, amount in asked.items() if amount > claim.requests.get(name, 0)]
     if short:

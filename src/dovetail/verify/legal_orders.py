@@ -46,18 +46,16 @@ class Kinds:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        # By the identity of the parts, which are held: pods of one template share them.
-        self._known: dict[tuple[Hashable, ...], tuple[PodFacts, int]] = {}
+        self._known: dict[int, tuple[PodFacts, int]] = {}  # by the identity of facts, which are held
 
-    def step(self, facts: PodFacts, node: str) -> Step:
-        """The placement of a pod on a node."""
-        tolerations, labels = facts.pod.spec.tolerations, facts.pod.metadata.labels
-        parts = (labels, facts.spread, facts.affinity, facts.node_rule, tolerations)
-        key = (facts.namespace, *map(id, parts))
-        if key not in self._known:
-            alike = facts.namespace, tuple(sorted(labels.items())), *parts[1:]
-            self._known[key] = facts, self._numbers.setdefault(alike, len(self._numbers))
-        return Step(facts, node, self._known[key][1])
+    def of(self, facts: PodFacts) -> int:
+        """The kind of a pod."""
+        known = self._known.get(id(facts))
+        if known is None:
+            labels, tolerations = tuple(sorted(facts.labels.items())), facts.pod.spec.tolerations
+            alike = facts.namespace, labels, facts.spread, facts.affinity, facts.node_rule, tolerations
+            known = self._known[id(facts)] = facts, self._numbers.setdefault(alike, len(self._numbers))
+        return known[1]
 
 
 Beside = tuple[set[str], set[str], set[str]]  # as `keys_beside` has it

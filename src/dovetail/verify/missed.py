@@ -35,7 +35,7 @@ def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     for claim in plan.claims:
         weight = catalogue.pools[claim.pool].weight
         better = [pool for pool in free if pool.weight > weight]
-        found = [possible.first(pod, better) for pod in claim.pods]
+        found = [possible.first(pod, better) for pod in claim.pods] if better else []
         if found and all(found):
             message = f"is of pool {claim.pool}, all its pods could run on {', '.join(sorted(set(found)))}"
             yield Violation("weight", claim.name, message)

@@ -24,11 +24,14 @@ Undecided = Mapping[str, Mapping[str, frozenset[str]]]
 
 def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Place the pods one by one on the nodes of the plan, in whichever order works."""
-    steps = list(_steps(catalogue, plan))
-    kinds = {step.kind: step.facts for step in steps}
+    numbers = Kinds()
+    placed = [(pod, node, numbers.of(catalogue.like(pod))) for pod, node in _placed(plan)]
+    kinds = {kind: catalogue.like(pod) for pod, _, kind in placed}
     keys = _rule_keys(catalogue, kinds.values())
     if not keys:
         return
+    tied = _tied(catalogue, kinds)
+    steps = [Step(catalogue.facts(pod), node, kind) for pod, node, kind in placed if kind in tied]
     undecided = _undecided(catalogue, plan, keys)
     broken = [
         *_spread_where_undecided(steps, kinds, undecided),
@@ -37,19 +40,18 @@ def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     if broken:
         yield from broken
         return
-    tied = _tied(catalogue, kinds)
-    stuck = _search(catalogue, plan, [step for step in steps if step.kind in tied], undecided)
+    stuck = _search(catalogue, plan, steps, undecided)
     for step, reason in stuck:
         message = f"has no turn on {step.node} in any order tried: {reason}"
         yield Violation("between pods", step.facts.pod.key, message)
 
 
-def _steps(catalogue: Catalogue, plan: Plan) -> Iterator[Step]:
-    kinds = Kinds()
+def _placed(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Each pod with its node or claim."""
     for claim in plan.claims:
-        yield from (kinds.step(catalogue.facts(pod), claim.name) for pod in claim.pods)
+        yield from ((pod, claim.name) for pod in claim.pods)
     for node, pods in sorted(plan.existing.items()):
-        yield from (kinds.step(catalogue.facts(pod), node) for pod in pods)
+        yield from ((pod, node) for pod in pods)
 
 
 def _undecided(catalogue: Catalogue, plan: Plan, keys: frozenset[str]) -> Undecided:

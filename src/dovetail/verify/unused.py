@@ -73,7 +73,7 @@ def _keys(rule: NodeRule) -> set[str]:
 
 def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Domains hold at most `maxSkew` of a rule's own pods while another that could host them stays empty."""
-    if not any(catalogue.facts(pod).spread for _, pods in _placed(plan) for pod in pods):
+    if not any(catalogue.like(pod).spread for _, pods in _placed(plan) for pod in pods):
         return
     nodes = _domains(catalogue, plan)
     labels = nodes.every
@@ -81,7 +81,7 @@ def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     groups: dict[_Group, str] = {}
     for node, pods in _placed(plan):
         for pod in pods:
-            facts = catalogue.facts(pod)
+            facts = catalogue.like(pod)
             for rule in dict.fromkeys(facts.spread):
                 if rule.selects_self:
                     members.setdefault(rule, []).append((pod, node))
@@ -105,7 +105,7 @@ def _placed(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _domains(catalogue: Catalogue, plan: Plan) -> _Domains:
-    every = [catalogue.facts(pod) for _, pods in _placed(plan) for pod in pods]
+    every = [catalogue.like(pod) for _, pods in _placed(plan) for pod in pods]
     spreading = list({id(facts.spread): facts for facts in every if facts.spread}.values())
     keys = {rule.key for facts in spreading for rule in facts.spread}
     keys = keys.union(*(_keys(facts.node_rule) for facts in spreading)) - {HOSTNAME}

@@ -27,10 +27,13 @@ def _accounting(problem: Problem, plan: Plan) -> Iterator[Violation]:
     placed = [(pod, claim.name) for claim in plan.claims for pod in claim.pods]
     placed += [(pod, node) for node, pods in plan.existing.items() for pod in pods]
     placed += [(item.pod, "left over") for item in plan.unschedulable]
-    places: dict[str, list[str]] = {pod.key: [] for pod in problem.pods}
-    pending = frozenset(places)
-    for pod, place in placed:
-        places.setdefault(pod, []).append(place)
+    pending = frozenset(pod.key for pod in problem.pods)
+    once = {pod for pod, _ in placed}
+    places: dict[str, list[str]] = {}
+    if once != pending or len(once) < len(placed):
+        places.update((pod, []) for pod in pending)
+        for pod, place in placed:
+            places.setdefault(pod, []).append(place)
     for pod, where in sorted(places.items()):
         named = ", ".join(sorted(where))
         if pod not in pending:
@@ -46,10 +49,11 @@ def _accounting(problem: Problem, plan: Plan) -> Iterator[Violation]:
 
 def _devices(problem: Problem, plan: Plan) -> Iterator[Violation]:
     """It is unknown which node has the devices that a pod claims."""
-    groups = [*(claim.pods for claim in plan.claims), *plan.existing.values()]
+    claiming = [pod for pod in problem.pods if pod.spec.resource_claims]
+    groups = [*(claim.pods for claim in plan.claims), *plan.existing.values()] if claiming else []
     placed = {pod for pods in groups for pod in pods}
-    for pod in problem.pods:
-        if pod.spec.resource_claims and pod.key in placed:
+    for pod in claiming:
+        if pod.key in placed:
             yield Violation("devices", pod.key, "claims devices, but the plan has a place for it")
 
 

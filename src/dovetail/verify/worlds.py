@@ -233,6 +233,8 @@ class Catalogue:
         # By the identity of spec and labels, which the pods hold: those of one workload share them.
         self._alike: dict[tuple[int, int, str], PodFacts] = {}
         self._templates: dict[tuple[int, int, str], int | None] = {}
+        self._template_of: dict[str, int | None] = {}  # by the key of a pod
+        self._samples: dict[int, PodFacts] = {}  # by template
         self._sold: dict[str, Sold] = {}  # by pool
         self._allocatable: dict[int, dict[str, int]] = {}  # by the identity of types, which the problem holds
         self._offers: dict[Hashable, Offer] = {}
@@ -260,7 +262,7 @@ class Catalogue:
     @cached_property
     def _repelling(self) -> tuple[AffinityRule, ...]:
         bound = {rule for node in self.problem.nodes for pod in node.pods for rule in _anti_affinity(pod)}
-        pending = {rule for pod in self.pods for rule in self.facts(pod).affinity.anti_affinity}
+        pending = {rule for pod in self.pods for rule in self.like(pod).affinity.anti_affinity}
         return tuple(bound | pending)
 
     def repelled(self, facts: PodFacts) -> bool:
@@ -285,12 +287,25 @@ class Catalogue:
 
         None where names count: of one with a volume of its own, or that asks for a node by its name.
         """
+        if key in self._template_of:
+            return self._template_of[key]
         pod = self.pods[key]
         made_of = _made_of(pod)
         if made_of not in self._templates:
             named = attached(pod) or looks_at_names(self.facts(key).node_rule)
             self._templates[made_of] = None if named else len(self._templates)
-        return self._templates[made_of]
+        template = self._template_of[key] = self._templates[made_of]
+        return template
+
+    def like(self, key: str) -> PodFacts:
+        """A pending pod as `facts` has it, or another of its template: rules judge them alike."""
+        template = self.template(key)
+        if template is None:
+            return self.facts(key)
+        found = self._samples.get(template)
+        if found is None:
+            found = self._samples[template] = self.facts(key)
+        return found
 
     def _resolved(self, pod: Pod) -> PodFacts:
         if attached(pod):
