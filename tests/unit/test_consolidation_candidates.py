@@ -16,7 +16,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
-from dovetail.disrupt.consolidation.candidates import candidates, closed, obstacle
+from dovetail.disrupt.consolidation.candidates import candidates, closed, obstacle, restless
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.price import Refused
@@ -131,17 +131,21 @@ def test_one_that_is_passed_over_ends_nothing_for_those_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "takes_none"),
+    ("case", "not_up", "not_quiet"),
     [
-        (loaded(), False),
-        (loaded(claim=claim(quiet=False)), True),
-        (loaded(claim=claim(quiet=False), owner=pool(after="Never")), False),  # it is never to be quiet
-        (loaded(claim=claim(quiet=False), pool=None), False),
-        (loaded(node=None), True),
+        (loaded(), False, False),
+        (loaded(claim=claim(quiet=False)), False, True),
+        (loaded(claim=claim(quiet=False), owner=pool(after="Never")), False, False),  # it is never to be
+        (loaded(claim=claim(quiet=False), pool=None), False, False),
+        (loaded(node=None), True, False),
     ],
 )
-def test_nodes_that_are_not_quiet_yet_take_no_pods_of_others(case: NodeView, takes_none: bool) -> None:
-    assert closed((case,)) == (frozenset({case.name}) if takes_none else frozenset())
+def test_nodes_that_are_not_up_are_closed_and_others_may_be_restless(
+    case: NodeView, not_up: bool, not_quiet: bool
+) -> None:
+    names = frozenset({case.name})
+    assert closed((case,)) == (names if not_up else frozenset())
+    assert restless((case,)) == (names if not_quiet else frozenset())
 
 
 # ------------------------------------------------------------------ what is asked
@@ -183,6 +187,9 @@ def test_a_what_if_has_the_pods_that_move_and_none_of_the_nodes_that_go() -> Non
     own, other = found.pools
     assert own.usage == {"cpu": 5000, "memory": 2**33, "nodes": 1}
     assert other.usage == asked.problem.pools[1].usage
+    restless = question(candidate("a"), restless=frozenset("b"))
+    assert [node.allocatable for node in restless.without([candidate("a")], quiet=True).nodes] == [{}, ROOM]
+    assert [node.allocatable for node in restless.without([candidate("a")]).nodes] == [ROOM, ROOM]
     open_ones = question(candidate("a")).without([candidate("a")]).nodes
     assert [(node.name, node.allocatable) for node in open_ones] == [("b", ROOM), ("c", ROOM)]
 

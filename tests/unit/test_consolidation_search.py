@@ -28,6 +28,7 @@ from dovetail.disrupt.consolidation.search import (
     REPLACED_ENOUGH,
     RESTING,
     UNPLANNED,
+    UNSETTLED,
     search,
 )
 from dovetail.model.plan import Plan, PlannedClaim
@@ -60,6 +61,7 @@ class Parts:
     left: Mapping[str, int | None] = field(default_factory=dict)  # node -> cheapest for what finds no room
     saved: Mapping[str, int] = field(default_factory=dict)  # set -> what its move saves
     refused: Mapping[str, Refused] = field(default_factory=dict)
+    unsettled: Sequence[str] = ()  # sets whose pods go to the node other-0, and nothing is bought
     unknown: Sequence[str] = ()
     mixed: Sequence[str] = ()
     work: int = 0  # of each plan
@@ -75,6 +77,8 @@ class Parts:
         assert {one.name for one in problem.nodes}.isdisjoint(one.name for one in candidates)
         key = " ".join(one.name for one in candidates)
         self.tried.append(key)
+        if key in self.unsettled:
+            return Move(tuple(candidates), (), {"other-0": ("default/x",)})
         if key not in self.saved:
             raise self.refused.get(key, Refused(f"no: {key}"))
         price = sum(one.price for one in candidates) - self.saved[key]
@@ -447,6 +451,32 @@ def test_a_replacement_that_saves_a_quarter_is_worth_the_moves_that_are_left(
     assert case.tried == ["a1"]
     assert (found.move is not None) is moves
     assert stays(found) == ({} if moves else {"a1": REPLACED_ENOUGH})
+
+
+@pytest.mark.parametrize(
+    ("fits", "restless", "unsettled", "tried", "stay"),
+    [
+        ((), ["other-0"], ["a1"], ["a1"], {"a1": UNSETTLED}),  # it goes once that node is quiet
+        ((), ["other-1"], ["a1"], ["a1"], {}),
+        (["a1"], ["other-0"], ["a1"], ["a1"], {}),  # asked without the room of nodes that are not quiet
+        (["a1"], ["other-0"], (), ["a1", "a1"], {"a1": "no: a1"}),  # and with it, for what to buy
+        (["a1"], (), (), ["a1"], {"a1": "no: a1"}),  # where all are quiet that is the same
+    ],
+)
+def test_what_is_bought_is_no_larger_for_nodes_that_are_not_quiet_yet(
+    monkeypatch: pytest.MonkeyPatch,
+    fits: Sequence[str],
+    restless: Sequence[str],
+    unsettled: Sequence[str],
+    tried: list[str],
+    stay: dict[str, str],
+) -> None:
+    asked = {"others": 2, "restless": frozenset(restless)}
+    case = parts(node("a1"), worth={"a1": 0.0}, fits=fits, unsettled=unsettled, asked=asked)
+    found = case.play(monkeypatch)
+    assert case.tried == tried
+    assert stays(found) == stay
+    assert (found.move is None) is bool(stay)
 
 
 def test_nodes_that_would_be_bought_again_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

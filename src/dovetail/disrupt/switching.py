@@ -289,9 +289,9 @@ class _Course:
             found,
             self._allowed(),
             self._ledger.left(pods, self._now),
-            restless,
-            self._pace.spot_to_spot,
-            self._totals,
+            restless=restless,
+            spot_to_spot=self._pace.spot_to_spot,
+            totals=self._totals,
         )
 
     def _candidate(self, node: ExistingNode) -> Candidate:

@@ -18,7 +18,7 @@ from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
-from dovetail.disrupt.consolidation.candidates import candidates, closed
+from dovetail.disrupt.consolidation.candidates import candidates, closed, restless
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import Refused
@@ -143,9 +143,9 @@ class Consolidation:
             await self._rejected(command, "churn" if len(still) < len(names) else "budget")
             return None
         leaving = [by_name[name] for name in names]
-        problem = question.without(leaving)
         # Where nothing is bought there is nothing to be had cheaper: the first plan says enough.
         buys = bool(command.replacements)
+        problem = question.without(leaving, quiet=not buys)
         deadline = self._options.deadline if buys else QUICK
         plan = await self._plan(question, replace(problem, buys=buys), deadline)
         try:
@@ -221,7 +221,16 @@ class Consolidation:
             found = tuple(replace(candidate, pods=spreads.given(candidate.pods)) for candidate in found)
         moves = self._moves.left(views)
         all_of_them = totals(views, options.surcharge)
-        question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)
+        question = Question(
+            problem,
+            found,
+            allowed,
+            moves,
+            closed(views),
+            restless(views),
+            options.spot_to_spot,
+            all_of_them,
+        )
         return question, blocked_notes(wanted, allowed, UNDERUTILIZED)
 
     async def _plan(self, question: Question, problem: Problem, deadline: int) -> Plan:

@@ -41,11 +41,13 @@ def candidates(
 
 
 def closed(views: Iterable[NodeView]) -> frozenset[str]:
-    """Nodes that take no pods of others: those that are not up, and those that are not quiet yet.
+    """Nodes that take no pods of others: those that are not up."""
+    return frozenset(view.name for view in views if not view.initialized)
 
-    With pods coming all the time, a node would never come to rest.
-    """
-    return frozenset(view.name for view in views if not view.initialized or _restless(view))
+
+def restless(views: Iterable[NodeView]) -> frozenset[str]:
+    """Nodes that are not quiet yet: with pods coming all the time, they would never come to rest."""
+    return frozenset(view.name for view in views if view.initialized and _restless(view))
 
 
 def _restless(view: NodeView) -> bool:

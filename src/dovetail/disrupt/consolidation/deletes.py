@@ -21,7 +21,7 @@ def deletable(
     Pods go to nodes that stay in any case, then to the candidates that are last in order. Rules between pods
     are not looked at: the solver has the last word.
     """
-    room = Room(question, appraisal, candidates)
+    room = Room(question, appraisal, candidates, question.closed | question.restless)
     move_budget = question.move_budget()
     gone: list[Candidate] = []
     for candidate in candidates:
@@ -36,9 +36,15 @@ def deletable(
 
 
 class Room:
-    """What is free on N nodes, those in front that are filled first."""
+    """What is free on N nodes, those in front that are filled first. `shut` ones take no pods."""
 
-    def __init__(self, question: Question, appraisal: Appraisal, candidates: Sequence[Candidate]) -> None:
+    def __init__(
+        self,
+        question: Question,
+        appraisal: Appraisal,
+        candidates: Sequence[Candidate],
+        shut: frozenset[str] = frozenset(),
+    ) -> None:
         place = {candidate.name: len(candidates) - index for index, candidate in enumerate(candidates)}
         nodes = question.problem.nodes
         order = sorted(range(len(nodes)), key=lambda row: (place.get(nodes[row].name, 0), row))
@@ -46,7 +52,7 @@ class Room:
         self._vectors = appraisal.vectors
         self._free = appraisal.capacity[order]
         self._hosts = appraisal.hosts[:, order]
-        open_ = [nodes[row].initialized and nodes[row].name not in question.closed for row in order]
+        open_ = [nodes[row].initialized and nodes[row].name not in shut for row in order]
         self._open = np.array(open_, dtype=np.bool_)
         self._filled: dict[int, None] = {}  # nodes that took pods: they stay
         # Shapes that fit nowhere any more, whatever was tried: room that stays taken only shrinks.

@@ -57,7 +57,8 @@ class Candidate:
 class Question:
     """Which of the candidates should go? `problem` has every node that stays for now, with its pods.
 
-    Its own pods are those that need a place anyway: they are part of every what-if.
+    Its own pods are those that need a place anyway: they are part of every what-if. No pod is moved to a
+    `restless` node to save another, but what is bought is no larger for it: pods have room there.
     """
 
     problem: Problem
@@ -65,13 +66,17 @@ class Question:
     allowed: Mapping[str, int]  # pool -> nodes that its budgets let go
     moves: Moves = field(default_factory=Moves)
     closed: frozenset[str] = frozenset()  # nodes that no pod may be moved to
+    restless: frozenset[str] = frozenset()  # nodes that none is moved to where nothing is bought
     spot_to_spot: bool = False
     totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
     _nodes: tuple[ExistingNode, ...] = field(default=(), init=False, repr=False, compare=False)
+    _quiet: tuple[ExistingNode, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again.
-        object.__setattr__(self, "_nodes", tuple(map(self._kept, self.problem.nodes)))
+        nodes = _without_room(self.problem.nodes, self.closed)
+        object.__setattr__(self, "_nodes", nodes)
+        object.__setattr__(self, "_quiet", _without_room(nodes, self.restless))
 
     def move_budget(self, *, replacing: bool = False) -> MoveBudget:
         """All that budgets and the limit on moves allow."""
@@ -82,20 +87,16 @@ class Question:
         moved = [(candidate.pool, candidate.price, 1 + candidate.cost) for candidate in candidates]
         return scores(moved, saving, self.totals)
 
-    def without(self, leaving: Sequence[Candidate]) -> Problem:
-        """The problem of placing the pods of these nodes, once the nodes are gone."""
+    def without(self, leaving: Sequence[Candidate], *, quiet: bool = False) -> Problem:
+        """The problem of placing the pods of these nodes, once the nodes are gone; `quiet`: on quiet ones."""
         gone = {candidate.name for candidate in leaving}
         away = [node for node in self.problem.nodes if node.name in gone]
         return replace(
             self.problem,
             pods=(*(pod for candidate in leaving for pod in candidate.pods), *self.problem.pods),
-            nodes=tuple(node for node in self._nodes if node.name not in gone),
+            nodes=tuple(node for node in (self._quiet if quiet else self._nodes) if node.name not in gone),
             pools=tuple(_relieved(pool, away) for pool in self.problem.pools),
         )
-
-    def _kept(self, node: ExistingNode) -> ExistingNode:
-        """A closed node has no room, but its pods count wherever pods are counted."""
-        return replace(node, allocatable={}) if node.name in self.closed else node
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,11 @@ class Finding:
     def complete(self) -> bool:
         """True iff the search has nothing more to look at."""
         return not self.cut
+
+
+def _without_room(nodes: Sequence[ExistingNode], names: frozenset[str]) -> tuple[ExistingNode, ...]:
+    """These of them have no room, but their pods count wherever pods are counted."""
+    return tuple(replace(node, allocatable={}) if node.name in names else node for node in nodes)
 
 
 def _relieved(pool: Pool, away: Sequence[ExistingNode]) -> Pool:

@@ -65,6 +65,7 @@ REPLACED_ENOUGH = (
     "is left of these is kept for moves that save a quarter of the node's price or more"
 )
 _WORTH_THE_REST = 0.25  # of a node's price: replacing it is worth moves that are kept for deletions
+UNSETTLED = "Pods of the node have room on nodes that are not quiet yet"
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
@@ -174,7 +175,7 @@ class _Search:
         able = [candidate for candidate in self._candidates if not self._stuck(candidate)]
         chosen = deletable(self._question, self._prospects.appraisal, able, self._work)
         while chosen and self._work.left:
-            move = yield from self._tried(chosen)
+            move = yield from self._tried(chosen, quiet=True)
             if move is not None:
                 return move
             chosen = chosen[: len(chosen) // 2]
@@ -221,7 +222,7 @@ class _Search:
     def _alone(self) -> Generator[Problem, Plan, Move | None]:
         """One node after the other; says of each why it stays."""
         found = []
-        room = Room(self._question, self._prospects.appraisal, self._candidates)
+        room = Room(self._question, self._prospects.appraisal, self._candidates, self._question.closed)
         move_budget = self._question.move_budget(replacing=True)
         for candidate in self._candidates:
             most = self._hope(candidate, room)
@@ -261,37 +262,46 @@ class _Search:
         by_many = prospects.if_bought(candidate)
         return max(by_one, by_many) if by_many > (1 - _SPARSE) * candidate.price else by_one
 
-    def _tried(self, candidates: Sequence[Candidate], most: int = 0) -> Generator[Problem, Plan, Move | None]:
+    def _tried(
+        self, candidates: Sequence[Candidate], most: int = 0, *, quiet: bool = False
+    ) -> Generator[Problem, Plan, Move | None]:
         """The move that takes these nodes away, or those of them that would not be bought again, or whose
         pods find room where that is all that counts.
 
-        `most`: how many they were at first.
+        `most`: how many they were at first. `quiet`: no pod comes to a node that is not quiet.
         """
         chosen, most = tuple(candidates), max(most, len(candidates))
         text = self._memory.refused(chosen, self._now)
         if not text:
             only_room = self._only_room(chosen)
-            problem = self._question.without(chosen)
+            problem = self._question.without(chosen, quiet=quiet)
             plan = yield replace(problem, buys=not only_room)
             self._planned += 1
             self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
             try:
-                return judged(self._question, chosen, problem, plan)
+                return self._settled(judged(self._question, chosen, problem, plan), quiet=quiet)
             except Refused as refused:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
-            fleeting = mixed(chosen, plan)
+            fleeting = mixed(chosen, plan) or text == UNSETTLED
             if only_room and (stay := _without_room(chosen, plan)):
                 # Others that need a place anyway may have taken the room.
                 text, fleeting = SPOT_DISABLED, bool(self._question.problem.pods)
-            self._memory.refuse(chosen, text, self._now, fleeting=fleeting)
+            if not (quiet and self._question.restless):  # with all nodes open it may be another answer
+                self._memory.refuse(chosen, text, self._now, fleeting=fleeting)
             fewer = [candidate for candidate in chosen if candidate.name not in stay]
             shrunk = most > _MANY and len(fewer) <= most // _SHRINK
             if stay and fewer and not shrunk and self._work.left:
-                return (yield from self._tried(fewer, most))
+                return (yield from self._tried(fewer, most, quiet=quiet))
         if len(chosen) == 1:
             self._stay[chosen[0].name] = text
         return None
+
+    def _settled(self, move: Move, *, quiet: bool) -> Move:
+        """Raises Refused where nothing is bought because of room on nodes that are not quiet yet."""
+        if quiet or move.claims or self._question.restless.isdisjoint(move.places):
+            return move
+        raise Refused(UNSETTLED)
 
     def _only_room(self, chosen: Sequence[Candidate]) -> bool:
         """True iff whatever is bought in place of these nodes is refused: room on others is all that counts.

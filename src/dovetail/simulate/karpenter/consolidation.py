@@ -107,7 +107,7 @@ class _Search:
         return best
 
     def _move(self, candidates: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
-        problem = self._question.without(candidates)
+        problem = self._question.without(candidates, quiet=True)
         plan = yield problem
         self._tried += 1
         self._used += plan.work
