@@ -50,7 +50,7 @@ def outage(
     zone
         The zone that is lost.
     after
-        When, from the start of the scenario: time for the cluster to come up before.
+        When, from the start of the scenario, less than a day: time for the cluster to come up before.
     watch
         How long is played from then on.
     types

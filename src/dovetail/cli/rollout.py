@@ -54,7 +54,8 @@ def rollout(
     filename
         The new manifests: files, or a folder of them. Whole objects.
     after
-        When they are applied, from the start of the scenario: time for the cluster to come up before.
+        When they are applied, from the start of the scenario, less than a day: time for the cluster to come
+        up before.
     watch
         How long is played from then on.
     within

@@ -14,7 +14,9 @@ from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 
 
 def new_table(title: str, *headings: str) -> Table:
-    """An empty table; columns under `headings` are never broken or cut."""
+    """An empty table; columns under `headings` are never broken or cut, and nothing stands above them where
+    all headings are empty.
+    """
     table = Table(
         title=title,
         title_justify="left",
@@ -22,6 +24,7 @@ def new_table(title: str, *headings: str) -> Table:
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
+        show_header=not headings or any(headings),
     )
     for heading in headings:
         table.add_column(heading, no_wrap=True)
