@@ -59,21 +59,19 @@ class Offered:
     @staticmethod
     def of(kind: InstanceType, offerings: tuple[Offering, ...], *, exotic: bool | None = None) -> Offered:
         """`exotic` where it is known."""
-        cheapest, on_demand, spot, reserved = offerings[0].price, float("inf"), 0, False
-        for one in offerings:
-            price = one.price
-            if price < cheapest:
-                cheapest = price
-            if one.capacity_type == labels.SPOT:
-                if price > spot:
-                    spot = price
-            elif one.capacity_type != labels.ON_DEMAND:
-                reserved = True
-            elif price < on_demand:
-                on_demand = price
+        on_demand = [one.price for one in offerings if one.capacity_type == labels.ON_DEMAND]
+        spot = [one.price for one in offerings if one.capacity_type == labels.SPOT]
         if exotic is None:
             exotic = "metal" in kind.name or any(kind.capacity.get(name) for name in _EXOTIC)
-        return Offered(kind, offerings, cheapest, on_demand, spot, reserved, exotic)
+        return Offered(
+            kind,
+            offerings,
+            min(one.price for one in offerings),
+            min(on_demand, default=float("inf")),
+            max(spot, default=0),
+            len(on_demand) + len(spot) < len(offerings),
+            exotic,
+        )
 
     @property
     def type(self) -> InstanceType:
