@@ -130,6 +130,15 @@ def test_pods_that_each_fit_elsewhere_and_not_together_hold_their_node_back() ->
     assert not beside(two, *roomy("c", "d"))
 
 
+def test_rest_that_is_too_small_for_a_pod_is_no_room() -> None:
+    """Nodes with 5 CPU free take one pod of 3 CPU each; a pod of 2 CPU fits beside it."""
+    free = roomy("c", "d")
+    free = tuple(replace(one, allocatable={**LARGE, "cpu": 5000}) for one in free)
+    three, pair = (big("one", "3"), big("two", "3"), big("three", "3")), (big("four", "2"), big("five", "2"))
+    assert beside(replace(node("a", "1"), pods=three), *free)
+    assert not beside(replace(node("a", "1"), pods=(*three[:2], *pair)), *free)
+
+
 def test_what_takes_several_nodes_on_demand_is_no_cheaper_than_their_cpus() -> None:
     """Of six pods of 3 CPU 14 CPU find no room: what a node of 4 CPU costs counts three and a half times."""
     six = tuple(big(str(number), "3") for number in range(6))

@@ -27,12 +27,16 @@ def pool_drift(claim: NodeClaim, pool: NodePool, types: Sequence[InstanceType], 
     """Why the claim does not suit its pool any more, in one word; "" if it does. `now` in nanoseconds."""
     if _template_changed(claim, pool):
         return NODE_POOL
-    wanted = Requirements.read(pool.spec.template.spec.requirements)
-    if _stamped(claim).compatible(wanted):
+    if _stamped(claim).compatible(_wanted(pool)):
         return REQUIREMENTS
     if now - parse_rfc3339(claim.metadata.creation_timestamp) >= _GROWN_UP and not _offered(claim, types):
         return TYPE_NOT_FOUND
     return ""
+
+
+@by_identity(1024)
+def _wanted(pool: NodePool) -> Requirements:
+    return Requirements.read(pool.spec.template.spec.requirements)
 
 
 @by_identity(32_768)

@@ -25,7 +25,7 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import pod_requests
-from dovetail.solve.instance.arrays import Floats, Mask
+from dovetail.solve.instance.arrays import Floats
 
 _NEVER = 2**63 - 1  # nano-dollars per hour of what is not sold
 _EXACT = 1e-9  # of what pods ask for: sums of floats are off by less
@@ -45,12 +45,14 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: OnDem
         return frozenset()
     free = _Free(question, spot)
     volumes = question.problem.volumes
+    least, rates = market.least(question.problem), market.rates(question.problem)
     found = []
     for candidate in spot:
         left = free.homeless(candidate)
         if (
             left
-            and market.cost(question.problem, left) > candidate.price - candidate.needed
+            and max(least, *(amount * rates.get(name, _NEVER) for name, amount in left.items()))
+            > candidate.price - candidate.needed
             and not any(left_out(pod, volumes) for pod in candidate.pods)
         ):  # of pods that are in no plan the search has something else to say
             found.append(candidate.name)
@@ -67,14 +69,13 @@ class OnDemand:
         """One node of whichever pool, in nano-dollars per hour."""
         return min((sold.least + problem.extra(pool) for pool, sold in self._sold(problem)), default=_NEVER)
 
-    def cost(self, problem: Problem, amounts: dict[str, float]) -> float:
-        """As many nodes as it takes for so much, of whichever pools, in nano-dollars per hour."""
-        rates = [sold.rates for _, sold in self._sold(problem)]
-        by_amount = (
-            amount * min((rate.get(name, _NEVER) for rate in rates), default=_NEVER)
-            for name, amount in amounts.items()
-        )
-        return max(self.least(problem), *by_amount)
+    def rates(self, problem: Problem) -> dict[str, float]:
+        """One of each resource on a node of whichever pool, all else for nothing."""
+        found: dict[str, float] = {}
+        for _, sold in self._sold(problem):
+            for name, rate in sold.rates.items():
+                found[name] = min(rate, found.get(name, rate))
+        return found
 
     def _sold(self, problem: Problem) -> list[tuple[Pool, _Sold]]:
         self._known = {pool.name: self._of(pool) for pool in problem.pools}
@@ -121,54 +122,52 @@ class _Free:
         self._free = np.array(free, dtype=np.float64).reshape(len(nodes), len(names))
         self._names = names
         self._column = {name: index for index, name in enumerate(names)}
-        self._fits = lru_cache(maxsize=None)(self._fits_of)
+        self._slots = lru_cache(maxsize=None)(self._slots_of)
 
     def homeless(self, candidate: Candidate) -> dict[str, float]:
         """What its pods that find no room on other nodes ask for, at least; {} if all may find some."""
         kinds = self._kinds[candidate.name]
-        own = self._row.get(candidate.name)
         asked = np.zeros((len(kinds), len(self._names)))
-        nowhere = np.zeros(len(kinds), dtype=np.bool_)
-        takes = np.zeros(len(self._free), dtype=np.bool_)
         for index, each in enumerate(kinds):
             for name, amount in each:
                 asked[index, self._column[name]] = amount
-            fits = self._fits(each)
-            takes |= fits
-            nowhere[index] = int(fits.sum()) == (own is not None and bool(fits[own]))
+        slots = np.array([self._slots(each) for each in kinds]).reshape(len(kinds), len(self._free))
+        own = self._row.get(candidate.name)
         if own is not None:
-            takes[own] = False
+            slots[:, own] = 0.0
         many = np.array(list(kinds.values()), dtype=np.float64)
         need = many @ asked
-        left = np.maximum(need - self._taken(asked, takes), (many * nowhere) @ asked)
+        alone = np.maximum(many - slots.sum(axis=1), 0.0) @ asked  # each kind with all nodes to itself
+        left = np.maximum(need - self._taken(asked, np.minimum(slots, many[:, None])), alone)
         return {
             name: amount
             for name, amount, all_of_it in zip(self._names, left.tolist(), need.tolist(), strict=True)
             if amount > _EXACT * all_of_it
         }
 
-    def _taken(self, asked: Floats, takes: Mask) -> Floats:
-        """The most of each resource that such pods take of these nodes together, (R,).
+    def _taken(self, asked: Floats, slots: Floats) -> Floats:
+        """The most of each resource that such pods take of all nodes together, (R,).
 
         Whatever pods a node has room for, they have no more of a resource than what is free of any other one
-        times the most that one of them asks of the first for each of the other.
+        times the most that one of them asks of the first for each of the other. `slots` (S, N): how many of
+        each kind a node has room for, of that kind alone.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = asked[:, None, :] / asked[:, :, None]  # (S, of what is free, of what is taken)
-        most = np.where(asked[:, None, :] > 0, ratio, 0.0).max(axis=0, initial=0.0)
-        room = np.maximum(self._free[takes], 0.0)[:, :, None]
-        with np.errstate(invalid="ignore"):
-            bounds = np.where((room == 0) & np.isinf(most), np.inf, room * most)
-        taken: Floats = bounds.min(axis=1, initial=np.inf).sum(axis=0)
+            most = np.where(asked[:, None, :] > 0, ratio, 0.0).max(axis=0, initial=0.0)
+            free = np.maximum(self._free, 0.0)[:, :, None]
+            bounds = np.where((free == 0) & np.isinf(most), np.inf, free * most).min(axis=1, initial=np.inf)
+        taken: Floats = np.minimum(bounds, slots.T @ asked).sum(axis=0)
         return taken
 
-    def _fits_of(self, asked: _Asked) -> Mask:
-        """Nodes with enough free for a pod that asks for that, (N,)."""
-        fits: Mask = np.ones(len(self._free), dtype=np.bool_)
+    def _slots_of(self, asked: _Asked) -> Floats:
+        """How many pods that ask for that each node has room for, (N,)."""
+        found = np.full(len(self._free), np.inf)
         for name, amount in asked:
             if amount:
-                fits &= self._free[:, self._column[name]] >= amount
-        return fits
+                found = np.minimum(found, np.floor(self._free[:, self._column[name]] / amount))
+        slots: Floats = np.maximum(found, 0.0)
+        return slots
 
 
 @by_identity(32_768)
