@@ -84,12 +84,13 @@ def promised(instance: Instance) -> Kinds:
     return kinds
 
 
-def rows_of(problem: Problem) -> tuple[Instance, Rows]:
-    """The program of a plan that keeps those promises."""
+def rows_of(problem: Problem, *, patterns: bool = False) -> tuple[Instance, Rows]:
+    """The program of a plan that keeps those promises; without rows about single nodes if `patterns`."""
     instance = Instance(problem, SolveBudget(Budget()))
     columns = OfferingsTable(instance.tables, len(instance.axis.names))
     free = instance.nodes.capacity.copy()
-    return instance, program(instance, topology_sites_of(instance, columns, free, promised(instance)))
+    sites = topology_sites_of(instance, columns, free, promised(instance))
+    return instance, program(instance, sites, patterns=patterns)
 
 
 def least(master: Master) -> float:
@@ -99,12 +100,15 @@ def least(master: Master) -> float:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_patterns_that_pay_cost_in_fractions_what_all_do(name: str) -> None:
+@pytest.mark.parametrize("patterns", [False, True], ids=["all rows", "none about single nodes"])
+def test_patterns_that_pay_cost_in_fractions_what_all_do(name: str, patterns: bool) -> None:
     pods, pools, nodes = CASES[name]
-    instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    problem = to_problem(scenario(pods, pools, instance_types(), nodes=nodes))
+    instance, rows = rows_of(problem)
     every: SitePatterns | None = Enumeration(rows, ANY_PRICE, SolveBudget(Budget()), MANY).run()
     assert every is not None
     listed = least(Master(instance, rows, every))
+    instance, rows = rows_of(problem, patterns=patterns)
     master = Master(instance, rows, joined((), len(rows.pods)))
     pricing = Pricing(rows, SolveBudget(Budget(work=100_000_000)))
     linear = pricing.run(master)

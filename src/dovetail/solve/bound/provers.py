@@ -444,10 +444,6 @@ class WholeNumbers:
                 bound = max(bound, way())
         return bound
 
-    def _small(self) -> bool:
-        kinds = len(self._scope.pods)
-        return kinds <= FEW and len(self._open) <= SEVERAL and self._work.left
-
     def by_capacity(self, *, pods: bool) -> int:
         """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""
         if len(self._open) > SEVERAL:
@@ -474,9 +470,10 @@ class WholeNumbers:
 
     def _by_patterns(self, dual_values: Floats, taken: Amounts, known: int) -> int:
         """By all patterns that a cheaper plan could use; such a plan is kept as well."""
-        if not dual_values.any() or not self._small():
-            return 0
         scope, capacities = self._scope, self._open
+        few = len(scope.pods) <= FEW and len(capacities) <= SEVERAL
+        if not (few and dual_values.any() and self._work.left):
+            return 0
         free = replace(
             self._pricing,
             column=capacities,

@@ -17,7 +17,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
-from dovetail.solve.budget import CELLS, HALF, STEP, SolveBudget
+from dovetail.solve.budget import CELLS, MOST, STEP, SolveBudget
 from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
 from dovetail.solve.colgen.highs import integer_program, quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
@@ -25,7 +25,7 @@ from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_inst
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
-from dovetail.solve.tolerances import LINEAR, NARROW, OPTIMAL, PAYS, ROUNDING
+from dovetail.solve.tolerances import FEW, LINEAR, MANY, NARROW, OPTIMAL, PAYS, ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,9 @@ class Master:
         self._kept = np.flatnonzero(~gone)  # of the variables, those that remain
         self._lasting = rows.lasting()
         self._factors = rows.factors()
+        values = [instance.pod_classes[kind.pod_class].value for kind in rows.topology_sites.kinds]
+        # (S,) of pods, by the relaxation that knows no rules, where the program without patterns is no more.
+        self.worth: Floats = np.array(values) * rows.patterns
         self._companions, self._first = _companions(instance, rows.topology_sites)
         self._take(patterns)
 
@@ -61,7 +64,7 @@ class Master:
     def _take(self, patterns: SitePatterns) -> None:
         alone = self._companions.lacking(patterns.counts)
         fine: Mask = np.all(~alone[~self._first], axis=0)
-        self._starts = alone[self._first][:, fine]
+        self.starts = alone[self._first][:, fine]
         self.patterns = patterns.some(fine)
         self.price: Floats = self._rows.topology_sites.price[self.patterns.site] / NANO_DOLLARS
 
@@ -95,7 +98,7 @@ class Master:
         """
         whole, some = self._whole, np.flatnonzero(chosen)
         row, column, value = self._entries(some)
-        lasting, extra = self._lasting, len(self._starts)
+        lasting, extra = self._lasting, len(self.starts)
         # Nobody asks for rows about single nodes: without them, a program is solved much sooner.
         row = np.searchsorted(np.append(lasting, self._rows.rows + np.arange(extra)), row)
         cost = np.concatenate([np.array(whole.col_cost_)[self._kept], self.price[some]])
@@ -127,15 +130,18 @@ class Master:
     def plain(self, work: SolveBudget) -> Linear | None:
         """The optimum in fractions of the program without patterns; None if there is no solution."""
         found = _linear(self._whole, work)
-        return found and Linear(found.least, np.concatenate([found.duals, np.zeros(len(self._starts))]))
+        return found and Linear(found.least, np.concatenate([found.duals, np.zeros(len(self.starts))]))
 
-    def linear(self, chosen: Mask, work: SolveBudget) -> Linear | None:
-        """The optimum in fractions of some of the patterns (N,); None if there is no solution."""
-        found, rows = _linear(self.model(chosen), work), self._rows.rows
+    def linear(self, chosen: Mask, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
+        """The optimum in fractions of some of the patterns (N,); None if there is no solution.
+
+        If `elastic`, rows may be broken at a high price then.
+        """
+        found, rows = _linear(self.model(chosen), work, elastic=elastic), self._rows.rows
         if found is None:
             return None
-        duals = np.zeros(rows + len(self._starts))
-        duals[np.append(self._lasting, rows + np.arange(len(self._starts)))] = found.duals
+        duals = np.zeros(rows + len(self.starts))
+        duals[np.append(self._lasting, rows + np.arange(len(self.starts)))] = found.duals
         return Linear(found.least, duals)
 
     def dual_values(self, linear: Linear) -> Floats:
@@ -158,7 +164,7 @@ class Master:
         """The price of each pattern less what it is worth to the rows, (N,)."""
         table, counts, site = self.dual_values(linear), self.patterns.counts, self.patterns.site
         result: Floats = self.price - (table[site, :-1] * counts).sum(axis=1) - table[site, -1]
-        return result - linear.duals[self._rows.rows :] @ self._starts
+        return result - linear.duals[self._rows.rows :] @ self.starts
 
     def _entries(self, some: Amounts) -> tuple[Amounts, Amounts, Floats]:
         """(row, column, factor) of all that are not zero."""
@@ -180,18 +186,24 @@ class Master:
             product = table @ whole[here].T
             at, pattern = np.nonzero(product)
             parts.append((listed[at], len(self._kept) + here[pattern], product[at, pattern]))
-        start, pattern = np.nonzero(self._starts[:, some])
+        start, pattern = np.nonzero(self.starts[:, some])
         parts.append((rows.rows + start, len(self._kept) + pattern, np.ones(len(start))))
         one, two, three = zip(*parts, strict=True)
         return np.concatenate(one), np.concatenate(two), np.concatenate(three)
 
 
-def _linear(model: highspy.HighsLp, work: SolveBudget) -> Linear | None:
+def _linear(model: highspy.HighsLp, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
     """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
     model.integrality_ = []
     solver = quiet_solver(solver="simplex", time_limit=work.seconds)
     solver.passModel(model)
     solver.run()
+    if elastic and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        numbers, ones = np.arange(model.num_row_, dtype=np.int32), np.ones(model.num_row_)
+        price = ones * sum(model.col_cost_)
+        for sign in (ones, -ones):
+            solver.addCols(len(ones), price, 0 * ones, np.inf * ones, len(ones), numbers, numbers, sign)
+        solver.run()
     info = solver.getInfo()
     work.spend(STEP * model.num_row_ + STEP * max(0, info.simplex_iteration_count))
     if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
@@ -344,28 +356,33 @@ class Pricing:
         self._rows, self._work = rows, work
         open_to = rows.open()
         self._fleets = [self._fleet(np.array(sorted(sites)), open_to) for sites in alike(rows.topology_sites)]
+        self._next = 0  # of the fleets: which is searched next
         self._known: set[tuple[int, bytes]] = set()  # sites with what is on a node
         self.bound = 0.0  # dollars per hour that no plan costs less than
 
     def run(self, master: Master) -> Linear | None:
-        """Add the patterns that matter; the best plan in fractions of them, None if there is none."""
-        part, work = self._work.part(HALF), self._work
+        """Add the patterns that matter; the best plan in fractions of them, None if there is none.
+
+        The first are those that pay most of their price by the program without patterns, or without rules.
+        """
+        part, work, width = self._work.part(MOST), self._work, FEW if self._rows.patterns else NARROW
         first = master.plain(work)
         if first is None:
             return None
         self.bound = first.least
         master.add(self._alone())
-        master.add(self._found(master, first, _FIRST)[0])
+        master.add(self._found(master, first, _FIRST, width)[0])
         for _ in range(ROUNDS):
-            now = master.linear(master.every, work)
+            now = master.linear(master.every, work, elastic=True)
             if now is None or not part.left:
                 return now
-            found, most = self._found(master, now, 1 + PAYS)
+            found, most = self._found(master, now, 1 + PAYS, width)
             self.bound = max(self.bound, now.least / most)
-            if not len(found) or self.bound >= now.least * OPTIMAL:
+            if self.bound >= now.least * OPTIMAL or not (len(found) or width == FEW):
                 return now
+            width = width if len(found) else NARROW
             master.add(found)
-        return master.linear(master.every, work)
+        return master.linear(master.every, work, elastic=True)
 
     def _fleet(self, sites: Amounts, open_to: Mask) -> _Fleet:
         topology_sites, feasible = self._rows.topology_sites, open_to[:, sites]
@@ -391,29 +408,36 @@ class Pricing:
             found.append(self._new(fleet, np.concatenate([single, single * copies[some][:, None]])))
         return joined(found, len(self._rows.pods))
 
-    def _found(self, master: Master, linear: Linear, share: float) -> tuple[SitePatterns, float]:
-        """Patterns worth more than that share of their price by the duals, and the largest multiple of its
-        price, at least 1, that a pattern is worth: infinite where that takes more work than there is.
+    def _found(self, master: Master, linear: Linear, share: float, width: int) -> tuple[SitePatterns, float]:
+        """Patterns worth more than that share of their price by the duals, the first also by what pods are
+        worth without rules; and the largest multiple of its price, at least 1, that a pattern is worth:
+        infinite where not all were looked at.
         """
         found: list[SitePatterns] = []
         highest, companions = 1.0, master.companions(linear)
         # In dollars per site (K, S + 1), the last one of the node itself. Negative dual values: such pods are
         # left out, as if that cost nothing, but where others may want them.
         dual_values = master.dual_values(linear) * NANO_DOLLARS
+        dual_values[:, :-1] += master.worth * (share == _FIRST)
         wanted = np.append(companions.companions.any(axis=0), True)
         dual_values = np.where(wanted, dual_values, np.maximum(dual_values, 0.0))
-        for fleet in self._fleets:
-            for column, price in enumerate(fleet.pricing.price.tolist()):
+        for fleet in (*self._fleets[self._next :], *self._fleets[: self._next]):
+            self._next = (self._next + 1) % len(self._fleets)
+            # The same for all of them, so that what rules one out may rule out others.
+            table, there = dual_values[fleet.pricing.column], fleet.pricing.feasible
+            most = np.max(table[:, :-1], axis=0, where=there, initial=-np.inf)
+            of_pods, extras = np.where(there.any(axis=0), most, 0.0), table[:, -1].tolist()
+            for column, (price, extra) in enumerate(zip(fleet.pricing.price.tolist(), extras, strict=True)):
                 if not self._work.left:
                     return joined(found, len(self._rows.pods)), float("inf")
-                here = dual_values[int(fleet.pricing.column[column])]
-                of_pods, extra = here[:-1], float(here[-1])
-                best = fleet.knapsacks.run(column, of_pods, price * share - extra, NARROW, companions)
+                best = fleet.knapsacks.run(column, of_pods, price * share - extra, width, companions)
                 highest = max(highest, (best.others + extra) / max(price, 1))
                 if len(best.counts):
                     counts, most = self._owned(fleet.pricing, column, of_pods, best)
                     highest = max(highest, (most + extra) / max(price, 1))
                     found.append(self._new(fleet, counts[:FEW_NEW]))
+            if sum(map(len, found)) > MANY:  # with these, others may not pay any more
+                return joined(found, len(self._rows.pods)), float("inf")
         return joined(found, len(self._rows.pods)), highest
 
     def _owned(

@@ -33,7 +33,7 @@ from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, WIDE
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
-_PATTERNS_ALONE = 2  # times as large as where nodes per site come to an end: there only patterns are tried
+_PATTERNS_ALONE = 6  # times as large as where nodes per site come to an end: there only patterns are tried
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
@@ -48,18 +48,11 @@ class Ruled:
     settled: bool = False  # True iff it was chosen from all patterns
 
 
-@dataclass(frozen=True, slots=True)
-class _Next:
-    """What the next program distinguishes: so many nodes of these sites."""
-
-    topology_sites: TopologySites
-    nodes: Mapping[int, int]
+_Next = tuple[TopologySites, Mapping[int, int]]  # what the next program tells apart: so many nodes of sites
 
 
-_Key = tuple[tuple[int, int, int, int], ...]  # kinds, and how many pods
-
-
-def _key(found: Kinds) -> _Key:
+def _key(found: Kinds) -> object:
+    """The kinds, and how many pods of each."""
     return tuple((*kind, len(pods)) for kind, pods in found.items())
 
 
@@ -81,9 +74,9 @@ class TopologyBound:
     def __init__(self, instance: Instance, columns: OfferingsTable) -> None:
         self._instance = instance
         self._columns = columns
-        self._known: dict[_Key, Ruled] = {}
-        self._next: dict[_Key, _Next] = {}
-        self._stale: set[_Key] = set()  # of what is known: a program with more work may tell more
+        self._known: dict[object, Ruled] = {}
+        self._next: dict[object, _Next] = {}
+        self._stale: set[object] = set()  # of what is known: a program with more work may tell more
         self.spent = 0  # units of work since it was asked again
         # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
@@ -100,9 +93,8 @@ class TopologyBound:
         `free` (nodes, R) is the capacity before them.
         """
         work = self._instance.work
-        pod_classes = [
-            self._instance.pod_classes[index] for index in sorted({pod_class for pod_class, *_ in found})
-        ]
+        some = sorted({pod_class for pod_class, *_ in found})
+        pod_classes = [self._instance.pod_classes[index] for index in some]
         size = len(pod_classes) * len(self._columns.price)
         if size > _MOST_SIZE * _times(work) or not any(pod_class.involved for pod_class in pod_classes):
             return 0
@@ -126,12 +118,12 @@ class TopologyBound:
         if key not in self._next or not work.left:
             return 0
         begun, last = work.used, self._next.pop(key)
-        rows = program(self._instance, split(last.topology_sites, last.nodes))
+        rows = program(self._instance, split(*last))
         self._note(key, *self._by_sites(rows, price, HALF))
         self.spent += work.used - begun
         return self._known[key].bound
 
-    def _note(self, key: _Key, ruled: Ruled, following: _Next | None) -> None:
+    def _note(self, key: object, ruled: Ruled, following: _Next | None) -> None:
         known = self._known.get(key, Ruled())
         self._known[key] = replace(ruled, bound=max(ruled.bound, known.bound))
         self.targets = ruled.targets or self.targets
@@ -144,24 +136,21 @@ class TopologyBound:
         cells = int(np.count_nonzero(topology_sites.feasible))
         if cells > _PATTERNS_ALONE * MOST_CELLS * times:
             return Ruled(), None
-        rows = program(self._instance, topology_sites)
+        alone = cells > MOST_CELLS * times
+        rows = program(self._instance, topology_sites, patterns=alone)
         if not work.left:
             return Ruled(), None
         patterns = Enumeration(rows, price, work, int(WIDE * times)).run()
-        first = patterns is None and rows.size <= _SMALL
+        first = patterns is None and rows.size <= _SMALL and not alone
         best, following = Ruled(), None
-        for by_sites in (first, not first)[: 1 if cells > MOST_CELLS * times else 2]:
+        for by_sites in (first, not first)[: 1 if alone else 2]:
             price = min(price, best.cost)
             if best.bound >= price * CLOSE or best.settled or not work.left:
                 break
             if by_sites:
                 found, following = self._by_sites(rows, price, MOST)
             else:
-                found = (
-                    self._by_few(rows, price)
-                    if patterns is None
-                    else self._by_patterns(rows, patterns, price)
-                )
+                found = self._by_patterns(rows, patterns, price)
             best = _both(best, found)
         return best, following
 
@@ -176,13 +165,14 @@ class TopologyBound:
         nodes = list(shared_out(rows, values))
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
-        ruled = Ruled(
-            bound, _targets(rows, values), (target_nodes,), _cost(rows, values) if whole else ENDLESS
-        )
-        return ruled, _Next(rows.topology_sites, singles) if singles else None
+        cost = _cost(rows, values) if whole else ENDLESS
+        ruled = Ruled(bound, _targets(rows, values), (target_nodes,), cost)
+        return ruled, (rows.topology_sites, singles) if singles else None
 
-    def _by_patterns(self, rows: Rows, patterns: SitePatterns, price: int) -> Ruled:
-        """By all patterns that a plan for less than `price` could use."""
+    def _by_patterns(self, rows: Rows, patterns: SitePatterns | None, price: int) -> Ruled:
+        """By all patterns that a plan for less than `price` could use, or by some if they are too many."""
+        if patterns is None:
+            return self._by_few(rows, price)
         work, master = self._instance.work, Master(self._instance, rows, patterns)
         least, value, kept = master.useful(price / NANO_DOLLARS, work)
         bound = max(0, min(price, _in_nano(least)))
@@ -247,9 +237,9 @@ def _in_nano(bound: float) -> int:
     return int(max(-1.0, min(bound, 1e9)) * NANO_DOLLARS * (1 - LINEAR))
 
 
-def program(instance: Instance, topology_sites: TopologySites) -> Rows:
-    """All rows."""
-    rows = Rows(topology_sites, instance.work)
+def program(instance: Instance, topology_sites: TopologySites, *, patterns: bool = False) -> Rows:
+    """All rows; where patterns are chosen from alone, those that are not about single nodes."""
+    rows = Rows(topology_sites, instance.work, patterns=patterns)
     rows.basic()
     spreads = Spreads(instance, rows)
     for index in sorted({index for kind in topology_sites.kinds for index in kind.owned | kind.matching}):

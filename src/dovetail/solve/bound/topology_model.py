@@ -8,6 +8,7 @@ hold together.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import highspy
@@ -334,8 +335,9 @@ class Rows:
     Each row is paid for as it is written: large programs take long, and what is late is given up.
     """
 
-    def __init__(self, topology_sites: TopologySites, work: SolveBudget) -> None:
-        self.topology_sites, self._work = topology_sites, work
+    def __init__(self, topology_sites: TopologySites, work: SolveBudget, *, patterns: bool = False) -> None:
+        """`patterns`: those of whole nodes are chosen from, so that no row is about single ones."""
+        self.topology_sites, self._work, self.patterns = topology_sites, work, patterns
         self.copies = topology_sites.copies()
         self._lower: list[float] = []
         self._upper: list[float] = []
@@ -406,6 +408,13 @@ class Rows:
         """The numbers of the rows that are not about what single nodes hold that can be bought."""
         return np.setdiff1d(np.arange(len(self._rows)), self._single)
 
+    @contextmanager
+    def single(self, site: int) -> Iterator[bool]:
+        """In there rows are written about what single nodes of a site hold; False where none is to be."""
+        before, bought = len(self._rows), site < self.topology_sites.bought
+        yield not (bought and self.patterns)
+        self._single += range(before, len(self._rows)) if bought else ()
+
     def flag(self) -> int:
         """A new yes or no."""
         return self._add(0, 1, 0)
@@ -456,14 +465,13 @@ class Rows:
             there = [(kind, row[site]) for kind, row in enumerate(self.pods) if site in row]
             if not there:
                 continue
-            before = len(self._rows)
-            for resource in range(needs.shape[1]):
-                used = {pods: needs[kind, resource] for kind, pods in there if needs[kind, resource] > 0}
-                if used:
-                    self.at_most({**used, node: -capacity[site, resource]}, 0)
-            if site < topology_sites.bought:
-                self._bought(site, there)
-                self._single += range(before, len(self._rows))
+            with self.single(site) as told:
+                for resource in range(needs.shape[1]) if told else ():
+                    used = {pods: needs[kind, resource] for kind, pods in there if needs[kind, resource] > 0}
+                    if used:
+                        self.at_most({**used, node: -capacity[site, resource]}, 0)
+                if told and site < topology_sites.bought:
+                    self._bought(site, there)
         for site in np.flatnonzero(topology_sites.before >= 0).tolist():
             most = min(int(topology_sites.most[site]), int(topology_sites.demand.sum()))
             self.at_most(

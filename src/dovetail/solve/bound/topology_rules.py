@@ -134,15 +134,9 @@ class Spreads:
 
     def _skew(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
         """No domain with owners is more than `maxSkew` ahead of one that counts or could be opened."""
-        rows, topology_sites, counting = (
-            self._rows,
-            self._rows.topology_sites,
-            self._rows.topology_sites.counting[index],
-        )
-        key, most = (
-            self._instance.topology.groups[index].id.key,
-            self._instance.topology.groups[index].id.max_skew,
-        )
+        rows, topology_sites = self._rows, self._rows.topology_sites
+        counting, group = topology_sites.counting[index], self._instance.topology.groups[index].id
+        key, most = group.key, group.max_skew
         counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         at = topology_sites.at(key)
         total = float(sum(topology_sites.demand[number] for number in owners))
@@ -162,10 +156,8 @@ class Spreads:
                 high = rows.count(owners, mine)
                 if here == there or not high:
                     continue
-                terms, ahead = (
-                    {**low, **high},
-                    self._before(index, keys, here, mine) - self._held(index, there),
-                )
+                terms = {**low, **high}
+                ahead = self._before(index, keys, here, mine) - self._held(index, there)
                 if not seen:
                     rows.at_most(terms, most)
                 if seen or ahead > 0:
@@ -330,7 +322,9 @@ def together(instance: Instance, rows: Rows, index: int) -> None:
         if held.get(domain):
             continue
         if group.id.key == HOSTNAME:
-            _on_node(rows, sites[0], (owners, matched, others), first.get(domain))
+            with rows.single(sites[0]) as told:
+                if told:
+                    _on_node(rows, sites[0], (owners, matched, others), first.get(domain))
             continue
         for number in owners:
             if not rows.count((number,), sites):
