@@ -60,7 +60,6 @@ MORE_WORK = {
     "mixed-009": 10_000_000,
     "mixed-012": 3_000_000,
     "mixed-025": 10_000_000,
-    "mixed-036": 1_000_000,
     "mixed-037": 1_000_000,
     "node-affinity-required-004": 3_000_000,
     "nodepool-limits-009": 3_000_000,
