@@ -43,7 +43,7 @@ def test_where_no_scheduler_answers_no_folder_is_left(
 ) -> None:
     monkeypatch.setattr("dovetail.simulate.experiment.engine._SECONDS", 0.1)
     kept = tmp_path / "new" / "runs"
-    given = ("--vary", "seed=1,2", "--dataset", str(kept), "--on", "dask://127.0.0.1:1")
+    given = ("--vary", "policy=dovetail,karpenter", "--dataset", str(kept), "--on", "dask://127.0.0.1:1")
     assert run(["sweep", str(small), *given]) == 2
     assert "no scheduler answers" in capsys.readouterr().err
     assert not kept.parent.exists()

@@ -139,6 +139,10 @@ class ProviderIndex:
         """Name of the claim with that provider ID, or ""."""
         return min(self._claims.get(provider_id, ()), default="") if provider_id else ""
 
+    def claims(self, provider_id: str) -> tuple[str, ...]:
+        """Names of all claims with that provider ID; more than one is an error likewise."""
+        return tuple(sorted(self._claims.get(provider_id, ()))) if provider_id else ()
+
     def check(self, nodes: Mapping[str, Node], claims: Mapping[str, NodeClaim]) -> None:
         """The index is what a scan of all objects would give."""
         assert sorted(_pairs(self._nodes)) == sorted(

@@ -448,6 +448,9 @@ class State:
         elif isinstance(present, Node):
             self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
             self._changed(present.metadata.name)
+            if isinstance(old, Node) and (new is None or old.spec.provider_id != present.spec.provider_id):
+                for name in self._providers.claims(old.spec.provider_id):  # which have no node now
+                    self._changed(name)
         elif isinstance(present, NodeClaim):
             self._providers.move_claim(cast("NodeClaim | None", old), cast("NodeClaim | None", new))
             self._changed(present.metadata.name)
