@@ -196,7 +196,7 @@ def test_records_that_lack_something_are_the_logs_fault(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each alone in a log that someone cut or edited: an answer, or a word about what is missing."""
+    """Each alone in a log that was cut or edited: an answer, or a word about what is missing."""
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"t": 1, **record}) + "\n")
     code = run(["explain", *command, "--history", str(path)])

@@ -95,7 +95,7 @@ def _constrained(facts: PodFacts) -> bool:
 def _tied(catalogue: Catalogue, kinds: Mapping[int, PodFacts]) -> frozenset[int]:
     """The kinds of pods that some rule between pods is of or about.
 
-    Others have a turn at any time, wherever they go, and take nobody else's.
+    Others have a turn at any time, wherever they go, and take no other's.
     """
     namespaces = catalogue.problem.namespaces
     rules = _repelling(catalogue).union(*map(_between, kinds.values()))
