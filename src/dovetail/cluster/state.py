@@ -277,11 +277,16 @@ class State:
         return names
 
     def _changed(self, name: str) -> None:
-        """Something changed of the node or claim of that name, which may be gone."""
+        """Something changed of the node or claim of that name; of what is gone nothing is kept."""
         claim = self.get(NodeClaim, name)
+        if claim is None and self.get(Node, name) is None:
+            return
         for one in (name, *(self._providers.nodes(claim.status.provider_id) if claim is not None else ())):
-            for names in self._followers:
-                names[one] = None
+            self._tell(one)
+
+    def _tell(self, name: str) -> None:
+        for names in self._followers:
+            names[name] = None
 
     def moving(self) -> bool:
         """True iff running pods are to move to machines."""
@@ -447,12 +452,13 @@ class State:
                 self._promised(present.key)
         elif isinstance(present, Node):
             self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
-            self._changed(present.metadata.name)
+            self._tell(present.metadata.name)
             if isinstance(old, Node) and (new is None or old.spec.provider_id != present.spec.provider_id):
                 for name in self._providers.claims(old.spec.provider_id):  # which have no node now
                     self._changed(name)
         elif isinstance(present, NodeClaim):
             self._providers.move_claim(cast("NodeClaim | None", old), cast("NodeClaim | None", new))
+            self._tell(present.metadata.name)
             self._changed(present.metadata.name)
             for name in self._providers.nodes(old.status.provider_id) if isinstance(old, NodeClaim) else ():
                 self._changed(name)

@@ -401,6 +401,8 @@ class Nominator:
             if (registered := self._registered(machine)) is not None:
                 heapq.heappush(self._overdue, (registered + LONGEST_HOLD, name))
         self._changed.clear()
+        if not self._held:
+            self._overdue.clear()
 
     def _taken(self, node: Node) -> bool:
         """True iff the node has the taint, as far as is known."""
