@@ -182,8 +182,9 @@ def test_a_place_under_the_claims_name_is_a_change_of_its_node() -> None:
     state = State(MemoryServer(clock).client(), clock)
     state.apply("ADDED", claim("claim-a", "aws:///z/i-1"))
     state.apply("ADDED", decode({"metadata": {"name": "a"}, "spec": {"providerID": "aws:///z/i-1"}}, Node))
+    state.apply("ADDED", decode({"metadata": {"name": "b"}}, Node))
     changed = state.follow()
-    assert [*changed] == ["claim-a", "a"]
+    assert [*changed] == ["claim-a", "a", "b"]
     pods = [decode({"metadata": {"name": name, "namespace": "default", "uid": name}}, Pod) for name in "pq"]
     for pod, place in zip(pods, ("claim-a", "b"), strict=True):
         state.apply("ADDED", pod)
@@ -197,3 +198,6 @@ def test_a_place_under_the_claims_name_is_a_change_of_its_node() -> None:
     changed.clear()
     state.apply("DELETED", pods[0])
     assert changed.keys() == {"claim-a", "a"}
+    changed.clear()
+    state.promise(pods[1], "gone")
+    assert changed.keys() == {"b"}  # nothing is kept of what is not there
