@@ -90,7 +90,7 @@ def _groups(root: Path) -> list[tuple[Path, str, str]]:
 
 
 LENGTH = 8
-NO_MEMORY = 12  # exit code where there was no memory even for the question; ENOMEM
+NO_MEMORY = 12  # exit code where there was no memory even for the question, or to report a failure; ENOMEM
 _MESSAGE = 200  # characters of an exception's own words: they may quote what a tenant wrote
 _FRAMES = 30  # of its stack, the innermost
 # Nanoseconds for each pod, until who asks has read the plan: measured, 1.4 to 7 microseconds, and 5 where
@@ -100,6 +100,13 @@ _WAY_BACK = 5_000
 
 def main() -> None:
     """Answer questions for ever, or until one fails: who asks starts another process after that."""
+    try:
+        _run()
+    except MemoryError:  # there is none to report a failure either, nor for Python's own end
+        os._exit(NO_MEMORY)
+
+
+def _run() -> NoReturn:
     bound_memory()
     collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
