@@ -16,7 +16,7 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.api.workloads import PodDisruptionBudget
-from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.simulate.clusterautoscaler import scaledown, scaleup
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339

@@ -17,7 +17,8 @@ import pytest
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Namespace, Node, Pod
-from dovetail.model.filters import ClusterView, NodeView, check, feasible_nodes, unschedulable_message
+from dovetail.model.cluster_view import ClusterView, NodeView
+from dovetail.model.filters import check, feasible_nodes, unschedulable_message
 
 VECTORS = Path(__file__).parent / "vectors"
 

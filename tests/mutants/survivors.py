@@ -10,7 +10,6 @@ _WATCH = "dovetail.simulate.violations."
 _NODE = "dovetail.controllers.node."
 _AWS = "dovetail.cloud.aws."
 _DATA = "dovetail.cloud.aws.amifamily.userdata."
-_CHOICE = "dovetail.cloud.choice:"
 _ELECTION = "dovetail.runtime.process.election:"
 
 EQUIVALENT: dict[str, str] = {
@@ -37,10 +36,6 @@ EQUIVALENT: dict[str, str] = {
     _EVICT + "EvictionQueue.__init__:text:0": "the queue's name in metrics",
     _EVICT + "EvictionQueue.__init__:always:0": "what is no longer wanted is in no queue",
     _EVICT + "EvictionQueue.__init__:never:0": "the object of an error's event",
-    _MOVES + "spot:OnDemand._of:less:0": "what is looked at anew is the same",
-    _MOVES + "spot:_Free.__init__:order:0": "each amount is compared with its own column",
-    _MOVES + "spot:_Free.__init__:order:1": "each amount is compared with its own column",
-    _MOVES + "spot:_Free._hosts_of:more:0": "one node beside its own is enough for a pod",
     _MOVES + "search:_Search.run:part:1": "a quick look, without which the search says the same",
     _KEPT + "DisruptionController.notice:part:4": "a budget that is gone is not found when it is counted",
     _KEPT + "DisruptionController.notice:text:6": "a budget that is gone is not found when it is counted",
@@ -48,7 +43,6 @@ EQUIVALENT: dict[str, str] = {
     _KEPT + "DisruptionController._write:always:0": "a patch that changes nothing is not stored",
     _KEPT + "DisruptionController._write:drop:2": "to count once more finds the same",
     _KEPT + "_facts:compare:0": "facts are compared with each other only",
-    _KEPT + "_facts:compare:1": "facts are compared with each other only",
     _NODE + "drain:decide:more:0": "without pods it is no group's turn",
     _NODE + "drain:_group:more:0": "the order of the four groups stays",
     _NODE + "drain:_forced:more:0": "without a deadline nothing is forced",
@@ -118,10 +112,6 @@ EQUIVALENT: dict[str, str] = {
     _MOVES + "search:_Search._tried:part:2": "the same set is known as refused when it is tried again",
     # A text of exactly so many characters.
     _MOVES + "churn:Ledger.text:compare:0": "100,000 characters may as well be too many",
-    # Types have it that nodes without a pool or a price exist; those are passed over before.
-    _MOVES + "candidates:_candidate:always:1": "a node without a pool is passed over before",
-    _CHOICE + "_compatible:part:0": "a type's name is one of its requirements, compared after it",
-    _CHOICE + "_compatible:always:1": "the verdict about equal requirements is the same each time",
     _AWS + "instance.request:_target:always:3": "what is not reserved has no kind of reservation",
     _AWS + "instancetype.discovered:SeenMemory.applied:always:0": "of what was never seen nothing is known",
     _DATA + "bootstrap:-:element:2": "it is a domain of kubernetes.io, which is named as well",

@@ -6,7 +6,7 @@ from weakref import ref
 
 from dovetail.api.core import Pod
 from dovetail.base.memo import by_identity, by_weight
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.volumes import VolumeIndex
 
 

@@ -11,7 +11,8 @@ from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.meta import LabelSelector
 from dovetail.api.workloads import StorageClass
 from dovetail.model.affinity import affinity_rules
-from dovetail.model.filters import ClusterView, NodeView, check, unschedulable_message
+from dovetail.model.cluster_view import ClusterView, NodeView
+from dovetail.model.filters import check, unschedulable_message
 from dovetail.model.ports import HostPort, host_ports, port_error
 from dovetail.model.requirement import pod_requirements
 from dovetail.model.selector import EVERYTHING, NOTHING, Selector

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dovetail.model.affinity import AffinityRule
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Problem

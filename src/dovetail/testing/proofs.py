@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.api.core import Pod
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
 from dovetail.model.ports import port_error

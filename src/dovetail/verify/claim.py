@@ -8,7 +8,8 @@ from functools import partial
 from itertools import combinations
 
 from dovetail.model import labels
-from dovetail.model.filters import NodeView, PodFacts, volume_binding, volume_zone
+from dovetail.model.cluster_view import NodeView, PodFacts
+from dovetail.model.filters import volume_binding, volume_zone
 from dovetail.model.plan import MOST_TYPES, PlannedClaim
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Pool

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from dovetail.model.filters import ClusterView, NodeView, Placement
+from dovetail.model.cluster_view import ClusterView, NodeView
+from dovetail.model.filters import Placement
 from dovetail.model.plan import Plan
 from dovetail.model.problem import ExistingNode
 from dovetail.model.resources import add, fits, subtract

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dovetail.model.affinity import NamespaceLabels
+from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.filters import (
-    ClusterView,
     Domain,
     Neighbours,
-    NodeView,
-    PodFacts,
     Reasons,
     SpreadCount,
     counts_in_spread,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 
 from dovetail.model import labels
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.left_out import left_out
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from dovetail.model.affinity import AffinityRule, affinity_rules
-from dovetail.model.filters import ClusterView, NodeView, PodFacts
+from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.plan import Plan
 from dovetail.model.spread import SpreadRule

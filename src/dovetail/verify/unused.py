@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan

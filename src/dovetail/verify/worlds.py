@@ -13,7 +13,7 @@ from dovetail.api.core import Pod, PodSpec, Taint
 from dovetail.api.meta import Meta
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, affinity_rules
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool, Problem

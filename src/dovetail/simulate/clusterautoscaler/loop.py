@@ -22,7 +22,8 @@ from dovetail.base.streams import stream
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
-from dovetail.model.filters import ClusterView, NodeView, Placement
+from dovetail.model.cluster_view import ClusterView, NodeView
+from dovetail.model.filters import Placement
 from dovetail.model.labels import HOSTNAME, ZONE, ZONE_ID
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, total
 from dovetail.simulate.clusterautoscaler.groups import (

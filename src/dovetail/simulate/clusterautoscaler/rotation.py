@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dovetail.api.core import Pod
-from dovetail.model.filters import ClusterView, Placement
+from dovetail.model.cluster_view import ClusterView
+from dovetail.model.filters import Placement
 
 
 class Rotation:

@@ -13,7 +13,7 @@ from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.meta import OwnerReference
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.resources import CPU, MEMORY, amounts, pod_requests
 from dovetail.model.selector import Selector
 from dovetail.simulate.clusterautoscaler.rotation import Rotation

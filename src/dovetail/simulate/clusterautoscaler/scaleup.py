@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dovetail.api.core import Node, Pod
-from dovetail.model.filters import ClusterView, NodeView, Placement, PodFacts
+from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
+from dovetail.model.filters import Placement
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, MEMORY, amounts, pod_requests

@@ -8,7 +8,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Object
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.model.affinity import AffinityRule, affinity_rules
-from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
 from dovetail.model.volumes import VolumeIndex
 from dovetail.simulate.scheduler.sampling import NodeList

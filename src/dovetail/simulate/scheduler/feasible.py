@@ -16,13 +16,11 @@ from dovetail.api.codec import encode
 from dovetail.api.core import Pod, PodSpec
 from dovetail.base.memo import by_identity
 from dovetail.base.streams import stream
+from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.filters import (
-    ClusterView,
     Examination,
-    NodeView,
     Nominated,
     Placement,
-    PodFacts,
     Reasons,
     examine_all,
     no_preemption,

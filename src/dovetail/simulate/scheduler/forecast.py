@@ -30,7 +30,8 @@ from dovetail.controllers.provisioning.causes import (
 )
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.model import labels
-from dovetail.model.filters import NodeView, Placement
+from dovetail.model.cluster_view import NodeView
+from dovetail.model.filters import Placement
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.resources import pod_requests, subtract, total

@@ -14,15 +14,8 @@ from random import Random
 
 from dovetail.api.core import Pod
 from dovetail.api.workloads import PodDisruptionBudget
-from dovetail.model.filters import (
-    NEVER_PREEMPTS,
-    ClusterView,
-    Examination,
-    Nominated,
-    Placement,
-    Without,
-    no_preemption,
-)
+from dovetail.model.cluster_view import ClusterView, Without
+from dovetail.model.filters import NEVER_PREEMPTS, Examination, Nominated, Placement, no_preemption
 from dovetail.model.selector import Selector
 from dovetail.units.timestamp import parse_rfc3339
 

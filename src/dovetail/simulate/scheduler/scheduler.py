@@ -16,7 +16,7 @@ from dovetail.base.streams import stream
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
-from dovetail.model.filters import NodeView
+from dovetail.model.cluster_view import NodeView
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict
 from dovetail.simulate.scheduler.preemption import BY_SCHEDULER, DISRUPTION_TARGET

@@ -22,7 +22,7 @@ from functools import partial
 from dovetail.api.core import Pod
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, NamespaceLabels, affinity_rules
-from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.selector import node_rule, node_term
 from dovetail.model.spread import spread_rules

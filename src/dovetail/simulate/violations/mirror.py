@@ -13,7 +13,7 @@ from dovetail.api.meta import Object, is_true
 from dovetail.api.workloads import CSINode, PodDisruptionBudget, StorageClass
 from dovetail.kube.memory import store
 from dovetail.model import labels
-from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.resources import Resources, amounts
 
 # What the rules look at.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.api.core import Pod
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.testing.exhaustive.answer import with_one_more

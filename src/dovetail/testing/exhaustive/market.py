@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dovetail.api.core import Pod, Taint
 from dovetail.model.affinity import AffinityRule, affinity_rules
-from dovetail.model.filters import PodFacts
+from dovetail.model.cluster_view import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.selector import NodeRule

@@ -9,7 +9,8 @@ from itertools import combinations, product
 from dovetail.api.core import Pod
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
-from dovetail.model.filters import ClusterView, NodeView, Placement, PodFacts
+from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
+from dovetail.model.filters import Placement
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.ports import HostPort, port_error
 from dovetail.model.problem import ExistingNode, Pool
