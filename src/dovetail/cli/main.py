@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CoercionError, CycloptsError, Parameter, convert
@@ -71,11 +72,17 @@ def application(*, overview: bool) -> App:
 
 
 def _value(kind: Any, tokens: Any) -> Any:
-    """As the parser reads values, but for 1.5 of a flag that wants a whole number, which it would round."""
-    if kind is int:
-        for token in tokens:
-            if "." in token.value:
-                raise CoercionError(token=token, target_type=int)
+    """As the parser reads values, but for two that it would take for others: 1.5 of a flag that wants a whole
+    number, and the empty text that is left of "$DUMP" where no such variable is set, which is this folder.
+    """
+    for token in tokens:
+        if kind is int and "." in token.value:
+            raise CoercionError(token=token, target_type=int)
+        if not token.value and (kind is Path or token.keyword is None or token.keyword in _FILES):
+            raise InputError(
+                f"{token.keyword}: its value is empty" if token.keyword else "an argument is empty",
+                remedy="leave it out, or give a value; a variable of the shell that is not set is empty",
+            )
     return convert(kind, tokens)
 
 
