@@ -13,7 +13,7 @@ import pytest
 from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements, Volume
 from dovetail.api.meta import Meta
 from dovetail.base.errors import PlannerFailed
-from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.runtime.planning import wire
@@ -132,10 +132,19 @@ def test_plans_arrive_as_they_were() -> None:
     claim = PlannedClaim(
         "a-0", "a", ("default/p",), Requirements(), ("m",), {"cpu": 1}, "m", "z", "spot", 7, 9
     )
-    plan = Plan(tuple(replace(claim, name=f"a-{number}") for number in range(600)), work=3)
+    dearer = replace(claim, price=8, min_values_relaxed=True)
+    claims = [replace(each, name=f"a-{number}") for number in range(1_200) for each in (claim, dearer)]
+    left = [
+        Unschedulable(f"default/{number}", reason, {"a": reason})
+        for number in range(6_000)
+        for reason in ("too large", OUT_OF_TIME)
+    ]
+    plan = Plan(tuple(claims), unschedulable=tuple(left), existing={"n": ("default/q",)}, work=3)
+    parts = list(wire.answer(plan))
+    assert len(b"".join(parts)) < 60 * (len(claims) + len(left))
     answering = wire.Answering()
-    *first, last = [answering.take(wire.unpack(part)) for part in wire.answer(plan)]
-    assert first == [None] * 3
+    *first, last = [answering.take(wire.unpack(part)) for part in parts]
+    assert first == [None] * 5
     assert last == plan
 
 
