@@ -18,6 +18,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.disrupt.consolidation import search as searching
 from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
 from dovetail.disrupt.consolidation.churn import Moves
+from dovetail.disrupt.consolidation.irreplaceable_spot import Sold
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
@@ -327,6 +328,18 @@ def test_spot_nodes_are_replaced_only_where_that_is_switched_on(
     assert stays(found)["a3"] == (NO_CHEAPER if gate else SPOT_DISABLED)
 
 
+@pytest.mark.parametrize(("least", "tried"), [(1000 - LEAST, ["a1"]), (1000 - LEAST + 1, [])])
+def test_a_spot_node_is_tried_for_several_nodes_only_where_one_of_these_is_cheap_enough(
+    monkeypatch: pytest.MonkeyPatch, least: int, tried: list[str]
+) -> None:
+    memory = Memory()
+    monkeypatch.setattr(memory.market, "after_spot", lambda *_: Sold(least))
+    case = parts(node("a1", spot=True), worth={"a1": 100.0}, left={"a1": None})
+    found = case.play(monkeypatch, memory=memory)
+    assert case.tried == tried
+    assert stays(found) == {"a1": "no: a1" if tried else SPOT_DISABLED}
+
+
 def test_of_spot_nodes_that_nothing_follows_those_go_whose_pods_find_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -359,12 +372,12 @@ def test_nodes_that_others_may_follow_are_not_left_out_for_want_of_room(
     case.play(monkeypatch, memory=memory)
     assert case.tried == ["a1 a2", "a1", "a2"]
     assert case.buys == [True, True, False]
-    # One on demand may be too cheap for that.
-    monkeypatch.setattr(memory.market, "least", lambda _: 1000 - LEAST)
+    # What may follow it may be cheap enough.
+    monkeypatch.setattr(memory.market, "after_spot", lambda *_: Sold(1000 - LEAST))
     case.question = question(*candidates, others=1)
     case.play(monkeypatch, memory=memory, now=MINUTE)
     assert case.order == ["a1", "a2"]
-    monkeypatch.setattr(memory.market, "least", lambda _: 1000 - LEAST + 1)
+    monkeypatch.setattr(memory.market, "after_spot", lambda *_: Sold(1000 - LEAST + 1))
     case.question = question(*candidates, others=2)
     case.play(monkeypatch, memory=memory, now=MINUTE)
     assert case.order == ["a1"]

@@ -8,13 +8,27 @@ from typing import Any
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as replaced
 from test_consolidation_candidates import ROOM, big, candidate, existing, kind
 
 from dovetail.api.codec import decode
-from dovetail.api.core import Pod, PodResourceClaim
+from dovetail.api.core import (
+    Affinity,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodResourceClaim,
+    PreferredSchedulingTerm,
+    SelectorRequirement,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.consolidation import search as searching
-from dovetail.disrupt.consolidation.irreplaceable_spot import OnDemand, held_back
+from dovetail.disrupt.consolidation.irreplaceable_spot import Market, held_back
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED, Refused
@@ -36,8 +50,9 @@ HERE = Requirements.of((Requirement.new(labels.ZONE, "In", ("a",)),))
 ANYWHERE = Requirements.of(())
 
 
-def offering(price: int, capacity: str, *, available: bool = True) -> Offering:
-    return Offering("a", capacity, price, HERE, available)
+def offering(price: int, capacity: str, *, available: bool = True, **more: Any) -> Offering:
+    wanted = HERE.add(Requirement.new(labels.CAPACITY_TYPE, "In", (capacity,)))
+    return Offering("a", capacity, price, wanted, available, **more)
 
 
 def pool(*offerings: Offering, wanted: Requirements = ANYWHERE, **more: Any) -> Pool:
@@ -46,6 +61,7 @@ def pool(*offerings: Offering, wanted: Requirements = ANYWHERE, **more: Any) -> 
 
 
 USUAL = pool(offering(DOLLAR, "on-demand"), offering(DOLLAR // 4, "spot"))
+NO_SPOT = pool(offering(DOLLAR, "on-demand"), offering(DOLLAR // 4, "spot", available=False))
 
 
 def node(name: str, cpu: str, price: int = DOLLAR // 2, capacity: str = "spot") -> Candidate:
@@ -60,7 +76,7 @@ def question(*leaving: Candidate, sold: Pool = USUAL, others: str = "", **more: 
 
 
 def all_stay(asked: Question) -> bool:
-    return held_back(asked, asked.candidates, OnDemand()) == {one.name for one in asked.candidates}
+    return held_back(asked, asked.candidates, Market()) == {one.name for one in asked.candidates}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +88,8 @@ def all_stay(asked: Question) -> bool:
         # Something may follow.
         (question(node("a", "2"), spot_to_spot=True), False),
         (question(node("a", "2"), node("b", "1", capacity="on-demand")), False),
-        (question(node("a", "2", 2 * DOLLAR)), False),
+        (question(node("a", "2", 2 * DOLLAR), sold=NO_SPOT), False),
+        (question(node("a", "2", 2 * DOLLAR)), True),  # a claim would ask for spot as well
         (question(node("a", "2"), sold=pool(offering(DOLLAR // 5, "reserved"))), False),
         # As cheap as it is, but not for the pool, or not now, or with what else the node costs.
         (question(node("a", "2"), sold=pool(offering(9, "on-demand"), wanted=NOWHERE)), True),
@@ -94,7 +111,7 @@ def test_nodes_are_held_back_only_where_neither_capacity_nor_a_cheaper_node_is_t
 @pytest.mark.parametrize(("price", "stay"), [(DOLLAR + 99, True), (DOLLAR + 100, False)])
 def test_what_follows_must_save_what_is_needed_and_no_more(price: int, stay: bool) -> None:
     leaving = replace(node("a", "2", price), minimum=Minimum(share=0.0, least=100))
-    asked = question(leaving)
+    asked = question(leaving, sold=NO_SPOT)
     assert all_stay(asked) is stay
 
 
@@ -104,7 +121,7 @@ def roomy(*names: str, **more: Any) -> tuple[ExistingNode, ...]:
 
 def beside(leaving: Candidate, *nodes: ExistingNode) -> bool:
     """Whether the node stays, with these as all that there are."""
-    asked = question(leaving)
+    asked = question(leaving, sold=NO_SPOT)
     asked = replace(asked, problem=replace(asked.problem, nodes=nodes))
     return all_stay(asked)
 
@@ -156,33 +173,172 @@ def test_memory_that_no_cpu_is_left_for_is_no_room() -> None:
     assert not beside(leaving, half, slight)
 
 
-AMOUNTS = st.lists(st.sampled_from(("500m", "1", "1500m", "2", "3")), min_size=1, max_size=5)
+def selecting(capacity: str, **more: Any) -> Pod:
+    """A pod of 2 CPU for nodes of that capacity type."""
+    one = big("selecting", "2")
+    return replaced(one, spec=replaced(one.spec, node_selector={labels.CAPACITY_TYPE: capacity}, **more))
 
 
-@settings(max_examples=60)
+ON_DEMAND = selecting("on-demand")
+SPREAD = replaced(
+    big("spread", "2"),
+    spec=replaced(
+        big("spread", "2").spec,
+        topology_spread_constraints=(
+            TopologySpreadConstraint(
+                max_skew=1, topology_key=labels.CAPACITY_TYPE, when_unsatisfiable="DoNotSchedule"
+            ),
+        ),
+    ),
+)
+TERM = SelectorRequirement(key=labels.CAPACITY_TYPE, operator="NotIn", values=("spot",))
+AFFINE = replaced(
+    big("affine", "2"),
+    spec=replaced(
+        big("affine", "2").spec,
+        affinity=Affinity(
+            node_affinity=NodeAffinity(
+                preferred=(
+                    PreferredSchedulingTerm(weight=1, preference=NodeSelectorTerm(match_expressions=(TERM,))),
+                )
+            )
+        ),
+    ),
+)
+APART = replaced(
+    big("apart", "2"),
+    spec=replaced(
+        big("apart", "2").spec,
+        affinity=Affinity(
+            pod_anti_affinity=PodAffinity(required=(PodAffinityTerm(topology_key=labels.CAPACITY_TYPE),))
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "pending", "on_nodes", "stay"),
+    [
+        (big("x", "2"), None, None, True),
+        (selecting("spot"), None, None, True),
+        (ON_DEMAND, None, None, False),
+        (SPREAD, None, None, False),
+        (AFFINE, None, None, False),
+        (APART, None, None, False),
+        (big("x", "2"), ON_DEMAND, None, False),  # the claim may be for both
+        (big("x", "2"), None, APART, False),  # it keeps others out of one capacity type
+        (big("x", "2"), None, ON_DEMAND, True),
+    ],
+)
+def test_pods_that_may_keep_spot_out_of_a_claim_have_what_is_sold_on_demand(
+    own: Pod, pending: Pod | None, on_nodes: Pod | None, stay: bool
+) -> None:
+    asked = question(replace(node("a", "2", 2 * DOLLAR), pods=(own,)))
+    problem = asked.problem
+    if pending is not None:
+        problem = replace(problem, pods=(pending,))
+    if on_nodes is not None:
+        problem = replace(problem, nodes=(*problem.nodes, replace(existing("full"), pods=(on_nodes,))))
+    assert all_stay(replace(asked, problem=problem)) is stay
+
+
+@pytest.mark.parametrize(
+    ("left", "stay"), [({}, True), ({"q": 24}, True), ({"q": 23}, False), ({"r": 1}, True)]
+)
+def test_spot_is_not_asked_for_where_a_quota_may_end(left: dict[str, int], stay: bool) -> None:
+    """Three pods take three nodes at most, of eight vCPU each."""
+    sold = pool(offering(DOLLAR, "on-demand"), offering(DOLLAR // 4, "spot", draws=(("q", 8),)))
+    three = tuple(big(str(number), "2") for number in range(3))
+    asked = question(replace(node("a", "2", 2 * DOLLAR), pods=three), sold=sold)
+    assert all_stay(replace(asked, problem=replace(asked.problem, commons=left))) is stay
+
+
+def test_a_pool_counts_whose_taints_one_of_the_pods_tolerates() -> None:
+    taint = Taint(key="team", value="a", effect="NoSchedule")
+    other = replace(pool(offering(9, "on-demand"), taints=(taint,)), name="q")
+    asked = question(node("a", "2"))
+    asked = replace(asked, problem=replace(asked.problem, pools=(*asked.problem.pools, other)))
+    assert all_stay(asked)
+    plain, there = big("plain", "2"), big("tolerant", "2")
+    tolerant = replaced(
+        there, spec=replaced(there.spec, tolerations=(Toleration(key="team", operator="Exists"),))
+    )
+    for pods in ((tolerant,), (plain, tolerant)):
+        assert not all_stay(replace(asked, candidates=(replace(asked.candidates[0], pods=pods),)))
+
+
+def test_a_type_that_is_sold_as_spot_in_another_zone_only_counts() -> None:
+    there = Requirements.of(
+        (
+            Requirement.new(labels.ZONE, "In", ("b",)),
+            Requirement.new(labels.CAPACITY_TYPE, "In", ("spot",)),
+        )
+    )
+    elsewhere = Offering("b", "spot", DOLLAR // 4, there)
+    asked = question(node("a", "2", 2 * DOLLAR), sold=pool(offering(DOLLAR, "on-demand"), elsewhere))
+    assert not all_stay(asked)
+
+
+AMOUNTS = st.lists(
+    st.tuples(
+        st.sampled_from(("500m", "1", "1500m", "2", "3")), st.sampled_from(("", "", "on-demand", "spot"))
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def wishing(name: str, cpu: str, capacity: str) -> Pod:
+    one = big(name, cpu)
+    selector = {labels.CAPACITY_TYPE: capacity} if capacity else {}
+    return replaced(one, spec=replaced(one.spec, node_selector=selector))
+
+
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(AMOUNTS, st.sampled_from((0.4, 0.9, 1.5, 2.2, 3.1))), min_size=1, max_size=3),
     st.lists(st.integers(0, 4), max_size=3),
-    st.sampled_from((USUAL, pool(offering(DOLLAR, "on-demand")))),
+    st.lists(st.sampled_from(("", "on-demand")), max_size=1),
+    st.sampled_from(
+        (
+            (USUAL,),
+            (pool(offering(DOLLAR, "on-demand")),),
+            (NO_SPOT,),
+            (USUAL, replace(pool(offering(DOLLAR * 2 // 3, "on-demand")), name="q")),
+            (pool(offering(DOLLAR, "on-demand"), offering(DOLLAR // 4, "spot", draws=(("q", 4),))),),
+        )
+    ),
 )
 def test_a_plan_for_what_is_held_back_is_refused(
-    leaving: list[tuple[list[str], float]], free: list[int], sold: Pool
+    leaving: list[tuple[list[tuple[str, str]], float]],
+    free: list[int],
+    pending: list[str],
+    sold: tuple[Pool, ...],
 ) -> None:
     """`leaving`: the pods of each spot node and its price; `free`: CPUs on nodes that stay."""
     gone = tuple(
         replace(
             candidate(f"n{index}", round(price * DOLLAR), capacity="spot"),
-            pods=tuple(big(f"p{index}-{number}", cpu) for number, cpu in enumerate(asked)),
+            pods=tuple(wishing(f"p{index}-{number}", *wish) for number, wish in enumerate(asked)),
         )
         for index, (asked, price) in enumerate(leaving)
     )
-    asked = question(*gone, sold=sold)
+    asked = question(*gone)
     room = tuple(
-        replace(existing(f"s{index}"), allocatable={**LARGE, "cpu": 1000 * cpus})
+        replace(
+            existing(f"s{index}"),
+            allocatable={**LARGE, "cpu": 1000 * cpus},
+            labels={labels.CAPACITY_TYPE: "on-demand"},
+        )
         for index, cpus in enumerate(free)
     )
-    asked = replace(asked, problem=replace(asked.problem, nodes=(*asked.problem.nodes, *room)))
-    held = held_back(asked, gone, OnDemand())
+    waiting = tuple(wishing(f"w{number}", "1", wish) for number, wish in enumerate(pending))
+    problem = replace(
+        asked.problem, pools=sold, pods=waiting, nodes=(*asked.problem.nodes, *room), commons={"q": 9}
+    )
+    asked = replace(asked, problem=problem)
+    held = held_back(asked, gone, Market())
+    event(f"{len(held)} are held back")
     for one in gone:
         problem = asked.without((one,))
         plan = solve(problem, Budget(200_000))
@@ -229,18 +385,19 @@ def test_of_pods_that_are_in_no_plan_the_search_has_something_else_to_say() -> N
 
 
 def test_prices_are_looked_at_anew_when_types_or_rules_change() -> None:
-    market = OnDemand()
+    market = Market()
     foreign = replace(USUAL.instance_types[0], requirements=NOWHERE)
     for sold, least in (
-        (USUAL, DOLLAR),
+        (USUAL, 2**63 - 1),
+        (NO_SPOT, DOLLAR),
         (pool(offering(3, "on-demand")), 3),
-        (replace(USUAL, requirements=NOWHERE), 2**63 - 1),
-        (replace(USUAL, volumes=5), DOLLAR + 5),
-        (USUAL, DOLLAR),
+        (replace(NO_SPOT, requirements=NOWHERE), 2**63 - 1),
+        (replace(NO_SPOT, volumes=5), DOLLAR + 5),
+        (USUAL, 2**63 - 1),
         (pool(offering(7, "on-demand"), offering(3, "on-demand")), 3),
         (replace(USUAL, instance_types=(foreign,), requirements=HERE), 2**63 - 1),
     ):
-        assert market.least(Problem((), (sold,))) == least
+        assert market.after_spot(Problem((), (sold,)), (big("x", "1"),)).least == least
 
 
 def test_the_cheapest_pool_counts() -> None:
@@ -248,7 +405,7 @@ def test_the_cheapest_pool_counts() -> None:
         replace(pool(offering(price, "on-demand")), name=name)
         for name, price in (("p", 7), ("q", 3), ("r", 5))
     )
-    assert OnDemand().least(Problem((), pools)) == 3
+    assert Market().after_spot(Problem((), pools), (big("x", "1"),)).least == 3
 
 
 def ended(asked: Question) -> Finding:

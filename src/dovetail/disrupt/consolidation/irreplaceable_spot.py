@@ -1,30 +1,34 @@
 """Spot nodes that nothing can follow: seen from free capacity and prices, before pods are appraised.
 
-Where spot may not follow spot, nearly every node is too cheap for anything on demand. Such clusters change
-with each pod, and nearly all searches ended with that, after two linear programs about all their pods.
+Where spot may not follow spot, nearly every node is too cheap for anything else, or nothing else may follow
+it at all. Such clusters change with each pod, and nearly all searches ended with that, after two linear
+programs about all their pods.
 
 What is said here is proven, whatever plan would be made: what finds no room is bounded from below by what
-pods ask for and what is free, rules between pods aside, and so is what nodes on demand for that much cost.
-So of the nodes that are held back none is in any move, and the search is about the others alone.
+pods ask for and what is free, rules between pods aside, and so is what nodes for that much cost. So of the
+nodes that are held back none is in any move, and the search is about the others alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Affinity, NodeSelectorTerm, Pod, Toleration
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.model import labels
+from dovetail.model.affinity import affinity_rules
 from dovetail.model.left_out import left_out
-from dovetail.model.offering import InstanceType
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Pool, Problem
-from dovetail.model.requirement import Requirements
+from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import pod_requests
+from dovetail.model.taints import untolerated
 from dovetail.solve.instance.arrays import Floats
 
 _NEVER = 2**63 - 1  # nano-dollars per hour of what is not sold
@@ -33,9 +37,9 @@ _EXACT = 1e-9  # of what pods ask for: sums of floats are off by less
 _Asked = tuple[tuple[str, int], ...]  # what a pod asks for, in order of names
 
 
-def held_back(question: Question, candidates: Sequence[Candidate], market: OnDemand) -> frozenset[str]:
+def held_back(question: Question, candidates: Sequence[Candidate], market: Market) -> frozenset[str]:
     """Names of nodes that stay whatever is planned: spot that spot may not follow, with pods that find no
-    room on other nodes, and too cheap for whatever could be bought on demand for these.
+    room on other nodes, and too cheap for whatever could be bought for these.
 
     They are in no larger set either: such a node goes with others only if all their pods find room, and those
     that go as well leave less of it.
@@ -45,64 +49,113 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: OnDem
         return frozenset()
     free = _Free(question, spot)
     volumes = question.problem.volumes
-    least, rates = market.least(question.problem), market.rates(question.problem)
     found = []
     for candidate in spot:
         left = free.homeless(candidate)
-        if (
-            left
-            and max(least, *(amount * rates.get(name, _NEVER) for name, amount in left.items()))
-            > candidate.price - candidate.needed
-            and not any(left_out(pod, volumes) for pod in candidate.pods)
+        if not left:
+            continue
+        sold = market.after_spot(question.problem, candidate.pods)
+        if sold.least_for(left) > candidate.price - candidate.needed and not any(
+            left_out(pod, volumes) for pod in candidate.pods
         ):  # of pods that are in no plan the search has something else to say
             found.append(candidate.name)
     return frozenset(found)
 
 
-class OnDemand:
-    """What nodes cost at least that are not spot. It knows each pool's last types."""
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """What nodes cost at least, in nano-dollars per hour: one node, and one of each resource on whichever
+    node, all else for nothing.
+    """
+
+    least: int = _NEVER
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    def least_for(self, amounts: Mapping[str, float]) -> float:
+        """All nodes for so much, one at least."""
+        return max(self.least, *(amount * self.rates.get(name, _NEVER) for name, amount in amounts.items()))
+
+
+class Market:
+    """What may be bought in place of a spot node that spot may not follow. It knows each pool's last types.
+
+    A claim asks for every capacity type that its pool and its pods let in, and one that asks for spot is
+    refused, however cheap the same type is on demand. So a type counts where it is not sold as spot as well:
+    in the same zone of the same pool, to pods of which none may keep spot out.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, _Sold] = {}
+        self._known: dict[str, _Types] = {}
+        self._problem: Problem | None = None
+        self._pools: list[tuple[Pool, _Types]] = []
+        self._answers: dict[tuple[frozenset[tuple[Toleration, ...]], bool], Sold] = {}
+        self._kept_out = False  # True iff pods that are part of every claim, or on nodes, may keep spot out
+        self._enough = 0  # so many nodes may be bought before a shared quota ends
 
-    def least(self, problem: Problem) -> int:
-        """One node of whichever pool, in nano-dollars per hour."""
-        return min((sold.least + problem.extra(pool) for pool, sold in self._sold(problem)), default=_NEVER)
+    def after_spot(self, problem: Problem, pods: Sequence[Pod]) -> Sold:
+        """What nodes cost that may follow a spot node with these pods, on which at least one of them goes."""
+        if problem is not self._problem:
+            self._read(problem)
+        apart = not (
+            self._kept_out
+            or len(pods) + len(problem.pods) > self._enough
+            or any(map(_may_keep_spot_out, pods))
+        )
+        key = frozenset(pod.spec.tolerations for pod in pods), apart
+        known = self._answers.get(key)
+        if known is None:
+            known = self._answers[key] = self._sold(*key)
+        return known
 
-    def rates(self, problem: Problem) -> dict[str, float]:
-        """One of each resource on a node of whichever pool, all else for nothing."""
-        found: dict[str, float] = {}
-        for _, sold in self._sold(problem):
-            for name, rate in sold.rates.items():
-                found[name] = min(rate, found.get(name, rate))
-        return found
-
-    def _sold(self, problem: Problem) -> list[tuple[Pool, _Sold]]:
+    def _read(self, problem: Problem) -> None:
         self._known = {pool.name: self._of(pool) for pool in problem.pools}
-        return [(pool, self._known[pool.name]) for pool in problem.pools]
+        self._problem, self._answers = problem, {}
+        self._pools = [(pool, self._known[pool.name]) for pool in problem.pools]
+        guards = (guard.pod for node in problem.nodes for guard in node.occupancy.guarded)
+        self._kept_out = any(map(_may_keep_spot_out, (*problem.pods, *guards)))
+        drawn = ((name, most) for _, types in self._pools for name, most in types.draws.items())
+        left = problem.commons
+        self._enough = min((left[name] // most for name, most in drawn if name in left), default=_NEVER)
 
-    def _of(self, pool: Pool) -> _Sold:
+    def _sold(self, tolerated: frozenset[tuple[Toleration, ...]], apart: bool) -> Sold:
+        least, rates = _NEVER, dict[str, float]()
+        for pool, types in self._pools:
+            if all(untolerated(pool.taints, each) for each in tolerated):
+                continue
+            sold = types.apart if apart else types.on_demand
+            if sold.least < _NEVER:
+                least = min(least, sold.least + self._extra(pool))
+            for name, rate in sold.rates.items():
+                rates[name] = min(rate, rates.get(name, rate))
+        return Sold(least, rates)
+
+    def _extra(self, pool: Pool) -> int:
+        return self._problem.extra(pool) if self._problem is not None else 0
+
+    def _of(self, pool: Pool) -> _Types:
         kinds, wanted = pool.instance_types, pool.requirements
         known = self._known.get(pool.name)
         if known is not None and known.kinds is kinds and known.wanted == wanted:
             return known
-        return _Sold(kinds, wanted)
+        return _Types(kinds, wanted)
 
 
-class _Sold:
-    """What one pool sells on demand. `rates`: what one of a resource costs at least, all else for nothing."""
+class _Types:
+    """What one pool sells: `on_demand` whatever is not spot, `apart` of that what is not sold as spot too.
+
+    `draws`: the most that one node takes of what offerings share.
+    """
 
     def __init__(self, kinds: tuple[InstanceType, ...], wanted: Requirements) -> None:
         self.kinds = kinds
         self.wanted = wanted
-        self.least = _NEVER
-        self.rates: dict[str, float] = {}
-        for kind in kinds:
-            price = _least(kind, wanted)
-            self.least = min(self.least, price)
-            for name, amount in kind.capacity.items() if price < _NEVER else ():
-                if amount > 0:
-                    self.rates[name] = min(price / amount, self.rates.get(name, _NEVER))
+        self.draws: dict[str, int] = {}
+        sold = [(kind, _offered(kind, wanted)) for kind in kinds]
+        for _, offerings in sold:
+            for name, amount in (each for one in offerings for each in one.draws):
+                self.draws[name] = max(amount, self.draws.get(name, 1))
+        self.on_demand = _cheapest((kind, _but_spot(offerings)) for kind, offerings in sold)
+        self.apart = _cheapest((kind, _apart(offerings)) for kind, offerings in sold)
 
 
 class _Free:
@@ -175,17 +228,63 @@ def _asked(pod: Pod) -> _Asked:
     return tuple(sorted(pod_requests(pod).items()))
 
 
-def _least(kind: InstanceType, wanted: Requirements) -> int:
-    """What an instance of the type costs at least that is not spot; _NEVER if none is sold."""
-    if not wanted.overlaps(kind.requirements):
-        return _NEVER
-    return min(
-        (
-            offering.price
-            for offering in kind.offerings
-            if offering.available
-            and offering.capacity_type != labels.SPOT
-            and wanted.overlaps(offering.requirements)
-        ),
-        default=_NEVER,
+@by_identity(32_768)
+def _may_keep_spot_out(pod: Pod) -> bool:
+    """True iff a claim with the pod, or near it, may have to be of another capacity type than spot."""
+    if pod.spec.node_selector.get(labels.CAPACITY_TYPE, labels.SPOT) != labels.SPOT:
+        return True
+    if any(rule.topology_key == labels.CAPACITY_TYPE for rule in pod.spec.topology_spread_constraints):
+        return True
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return False
+    rules = affinity_rules(pod)
+    between = rules.affinity + rules.anti_affinity + rules.preferred_affinity + rules.preferred_anti_affinity
+    return any(rule.key == labels.CAPACITY_TYPE for rule in between) or any(
+        item.key == labels.CAPACITY_TYPE and not Requirement.read(item).has(labels.SPOT)
+        for term in _node_terms(affinity)
+        for item in term.match_expressions
     )
+
+
+def _node_terms(affinity: Affinity) -> Iterator[NodeSelectorTerm]:
+    on_nodes = affinity.node_affinity
+    if on_nodes is not None:
+        yield from on_nodes.required.node_selector_terms if on_nodes.required is not None else ()
+        yield from (item.preference for item in on_nodes.preferred)
+
+
+def _cheapest(sold: Iterable[tuple[InstanceType, Sequence[Offering]]]) -> Sold:
+    least, rates = _NEVER, dict[str, float]()
+    for kind, offerings in sold:
+        if not offerings:
+            continue
+        price = min(one.price for one in offerings)
+        least = min(least, price)
+        for name, amount in kind.capacity.items():
+            if amount > 0:
+                rates[name] = min(price / amount, rates.get(name, _NEVER))
+    return Sold(least, rates)
+
+
+def _offered(kind: InstanceType, wanted: Requirements) -> list[Offering]:
+    if not wanted.overlaps(kind.requirements):
+        return []
+    return [one for one in kind.offerings if one.available and wanted.overlaps(one.requirements)]
+
+
+def _but_spot(offerings: Sequence[Offering]) -> list[Offering]:
+    return [one for one in offerings if one.capacity_type != labels.SPOT]
+
+
+def _apart(offerings: Sequence[Offering]) -> list[Offering]:
+    """Those that are not spot where there is none that differs by the capacity type alone."""
+    spot = {_place(one) for one in offerings if one.capacity_type == labels.SPOT}
+    return [
+        one for one in _but_spot(offerings) if one.capacity_type == labels.RESERVED or _place(one) not in spot
+    ]
+
+
+def _place(offering: Offering) -> Requirements:
+    by_key = offering.requirements.by_key
+    return Requirements({key: item for key, item in by_key.items() if key != labels.CAPACITY_TYPE})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dovetail.base.clock import MINUTE
-from dovetail.disrupt.consolidation.irreplaceable_spot import OnDemand
+from dovetail.disrupt.consolidation.irreplaceable_spot import Market
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.model.problem import Pool
 
@@ -34,7 +34,7 @@ class Memory:
         self._sets: dict[tuple[str, ...], str] = {}
         self._alone: dict[str, _Verdict] = {}
         self._borrowed: int | None = None
-        self.market = OnDemand()
+        self.market = Market()
 
     def holds(self, now: int) -> bool:
         """False once a verdict of earlier times that the last answer rests on is too old."""

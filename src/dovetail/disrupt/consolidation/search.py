@@ -257,6 +257,8 @@ class _Search:
         prospects = self._prospects
         shapes = [prospects.appraisal.pod_class[pod.key] for pod in candidate.pods]
         left = room.homeless(shapes, candidate)
+        if left and self._only_room((candidate,)):
+            return float("-inf")
         least = prospects.least(candidate, left) if left else 0
         by_one = float("-inf") if least is None else float(candidate.price - least)
         by_many = prospects.if_bought(candidate)
@@ -306,13 +308,15 @@ class _Search:
     def _only_room(self, chosen: Sequence[Candidate]) -> bool:
         """True iff whatever is bought in place of these nodes is refused: room on others is all that counts.
 
-        They are spot nodes that spot may not follow, and together too cheap for a node on demand. Of several
+        They are spot nodes that spot may not follow, and together too cheap for whatever else may. Of several
         only those are tried whose pods should find room as it is.
         """
         if any(self._prospects.replaceable(candidate) for candidate in chosen):
             return False
         ceiling = sum(candidate.price - candidate.needed for candidate in chosen)
-        return len(chosen) > 1 or ceiling < self._memory.market.least(self._question.problem)
+        pods = [pod for candidate in chosen for pod in candidate.pods]
+        sold = self._memory.market.after_spot(self._question.problem, pods)
+        return len(chosen) > 1 or ceiling < sold.least
 
 
 def _without_room(chosen: Sequence[Candidate], plan: Plan) -> frozenset[str]:
