@@ -21,6 +21,11 @@ _OF_PENDING, _OF_FORECAST, _OF_NEW_NODES = 0.3, 0.1, 0.4
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from dovetail.cli.searching import Search
+    from dovetail.model.plan import Plan
+    from dovetail.model.problem import Problem
+    from dovetail.simulate.scheduler.forecast import Forecast
+
 
 def plan(
     *,
@@ -86,7 +91,7 @@ def plan(
     from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
     from dovetail.cli.savings_plan import as_document, in_words, savings_plan_of
-    from dovetail.cli.searching import traced
+    from dovetail.cli.searching import checked, traced
     from dovetail.explain.architectures import other_architectures
     from dovetail.explain.pod import nearest_misses, never
     from dovetail.explain.spot_diversity import diversity_cost
@@ -102,31 +107,24 @@ def plan(
     if problem.nodes:
         search = search.shared()
     with traced(trace, timed=not reproducible) as traces:
-        answer = replace(search.part(_OF_PENDING), tracing=traces.one).answer(problem)
-    answer = replace(answer, plan=reasoned(answer.plan, closed_pools(question.reading.manifests)))
-    plan = answer.plan
-    nearest = nearest_misses(problem, plan, search.explaining())
-    if copied:  # what is said of a plan as a whole would be of its smaller part
-        diversity, placed, seen = 0, None, as_seen(problem, plan, lambda: True)
-    else:
-        diversity = diversity_cost(problem, plan)
-        over = never if search.work is not None else search.part(_OF_FORECAST).explaining()
-        seen = as_seen(problem, plan, over)
-        part = search.part(_OF_FORECAST)
-        placed = None
-        bound, nodes = sum(len(node.pods) for node in problem.nodes), len(problem.nodes) + len(plan.claims)
-        seconds = min(part.seconds, max(SECOND, part.longest) / SECOND)
-        if bound < part.seconds * _BOUND_A_SECOND and len(problem.pods) * nodes < seconds * _PLAYED_A_SECOND:
-            from dovetail.simulate.scheduler.forecast import forecast
-
-            nominate = nominate_pods == "true"
-            placed = forecast(problem, plan, nominate=nominate, over=part.explaining())
-    more = copies(problem, plan, copied, search.answer)
-    answer = in_all(answer, more)
-    plan = as_launched(problem, answer.plan)
-    more = tuple(replace(one, plan=as_launched(problem, one.plan)) for one in more)
-    said = list(sentences(plan, diversity, seen, placed, more))
-    tables: list[RenderableType] = [*plan_output.tables(plan, nearest, more), *map(Text, said)]
+        found = replace(search.part(_OF_PENDING), tracing=traces.one).unchecked(problem)
+    with checked(problem, found.plan):
+        answer = replace(found, plan=reasoned(found.plan, closed_pools(question.reading.manifests)))
+        plan = answer.plan
+        nearest = nearest_misses(problem, plan, search.explaining())
+        if copied:  # what is said of a plan as a whole would be of its smaller part
+            diversity, placed, seen = 0, None, as_seen(problem, plan, lambda: True)
+        else:
+            diversity = diversity_cost(problem, plan)
+            over = never if search.work is not None else search.part(_OF_FORECAST).explaining()
+            seen = as_seen(problem, plan, over)
+            placed = _placed(problem, plan, search.part(_OF_FORECAST), nominate=nominate_pods == "true")
+        more = copies(problem, plan, copied, search.answer)
+        answer = in_all(answer, more)
+        plan = as_launched(problem, answer.plan)
+        more = tuple(replace(one, plan=as_launched(problem, one.plan)) for one in more)
+        said = list(sentences(plan, diversity, seen, placed, more))
+        tables: list[RenderableType] = [*plan_output.tables(plan, nearest, more), *map(Text, said)]
     document: dict[str, Any] = {}
     bill_texts: list[str] = []
     if output != "table" or report is not None:  # a document has a line for each node and pod
@@ -143,14 +141,14 @@ def plan(
         prices = node_prices(problem, region.name if region else "")
         listed = listed_on_demand(problem.nodes, prices)
         fresh = search.part(_OF_NEW_NODES).answer(anew(problem))
-        found = bill(problem, prices, fresh.plan)
+        billed = bill(problem, prices, fresh.plan)
         bought = (*plan.claims, *fresh.plan.claims)
         budget = search.what_ifs.budget()
         moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget, fresh.plan)
-        lines = list(bill_lines(found, moves, search, cut_short=fresh.cut_short))
+        lines = list(bill_lines(billed, moves, search, cut_short=fresh.cut_short))
         bill_texts = [str(line) for line in lines if isinstance(line, Text)]
         tables += lines
-        document["cluster"] = bill_document(found, moves, prices, cut_short=fresh.cut_short)
+        document["cluster"] = bill_document(billed, moves, prices, cut_short=fresh.cut_short)
     if committed is not None:
         then = listed + plan_output.bought_on_demand(plan, more)
         said.append(in_words(committed, listed, then, "with the plan"))
@@ -175,3 +173,14 @@ def plan(
         print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)
     if broken:
         raise SystemExit(FAILED)
+
+
+def _placed(problem: Problem, plan: Plan, search: Search, *, nominate: bool) -> Forecast | None:
+    """What the plan comes to once the scheduler has placed the pods; None where there is no time to see."""
+    bound, nodes = sum(len(node.pods) for node in problem.nodes), len(problem.nodes) + len(plan.claims)
+    seconds = min(search.seconds, max(SECOND, search.longest) / SECOND)
+    if bound >= search.seconds * _BOUND_A_SECOND or len(problem.pods) * nodes >= seconds * _PLAYED_A_SECOND:
+        return None
+    from dovetail.simulate.scheduler.forecast import forecast
+
+    return forecast(problem, plan, nominate=nominate, over=search.explaining())

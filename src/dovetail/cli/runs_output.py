@@ -10,8 +10,9 @@ from typing import overload
 
 from rich.console import Console
 
+from dovetail.base.beside import cores
 from dovetail.base.errors import InputError
-from dovetail.simulate.experiment.runs import Run, cores
+from dovetail.simulate.experiment.runs import Run
 from dovetail.units.duration import parse_duration
 
 _MOST_SEEDS = 10_000

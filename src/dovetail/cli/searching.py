@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
+from dovetail.base.beside import beside
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.model.offering import NANO_DOLLARS
@@ -21,7 +22,7 @@ from dovetail.model.problem import Budget, Problem
 from dovetail.solve.budget import Deadline, SolveBudget, Stop, never
 from dovetail.solve.solver import Step, Trace, solve, untraced
 from dovetail.units.duration import format_duration
-from dovetail.verify import verify
+from dovetail.verify import Violation, verify
 
 GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless its length was given
 _STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
@@ -33,11 +34,12 @@ _WHAT_IFS = 10  # a series of what-ifs has so many times the seconds or the work
 _FURTHER = 3  # times as long is what is proposed to who wants more
 _SPENT = 0.9  # of its budget: a search that took less had nothing more to look at
 _MAX_SHOWN_FAULTS = 5
+_WORTH_A_COPY = 500  # pods: fewer are checked in the time that it takes to copy the process
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A checked plan, the seconds it took, and whether the search ended before it was done."""
+    """A plan, the seconds it took, and whether the search ended before it was done."""
 
     plan: Plan
     elapsed: float
@@ -155,7 +157,7 @@ class Search:
         if within.seconds < float("inf"):
             stop = Deadline(time.monotonic_ns() + round(within.seconds * SECOND), time.monotonic_ns)
         plan = solve(problem, Budget.within(QUICK), stop=stop)
-        _refuse_wrong(problem, plan)
+        _refuse(verify(problem, plan))
         return plan
 
     @property
@@ -167,11 +169,15 @@ class Search:
 
     def answer(self, problem: Problem) -> Answer:
         """Raises DovetailError for a plan that breaks a rule: the checker shares no code with the solver."""
+        found = self.unchecked(problem)
+        _refuse(verify(problem, found.plan))
+        return found
+
+    def unchecked(self, problem: Problem) -> Answer:
+        """An answer to be shown only once it is `checked`."""
         start = time.monotonic_ns()
         plan, cut_short = self._best(problem)
-        elapsed = (time.monotonic_ns() - start) / SECOND
-        _refuse_wrong(problem, plan)
-        return Answer(plan, elapsed, cut_short)
+        return Answer(plan, (time.monotonic_ns() - start) / SECOND, cut_short)
 
     def _best(self, problem: Problem) -> tuple[Plan, bool]:
         if self.work is not None:
@@ -200,6 +206,21 @@ class Search:
 
     def _at_most(self, step: int) -> int:
         return step if self.until is None else min(step, self.until - time.monotonic_ns())
+
+
+@contextmanager
+def checked(problem: Problem, plan: Plan) -> Iterator[None]:
+    """The plan is checked while more is worked out about it, which must not be shown before the end.
+
+    Raises DovetailError if it breaks a rule, whatever else went wrong with it.
+    """
+    with beside(lambda: verify(problem, plan), worth=len(problem.pods) >= _WORTH_A_COPY) as faults:
+        try:
+            yield
+        except Exception:
+            _refuse(faults())
+            raise
+        _refuse(faults())
 
 
 def _within(problem: Problem, nanoseconds: int, trace: Trace) -> tuple[Plan, bool]:
@@ -280,9 +301,8 @@ def _report(best: Plan, step: int) -> None:
         Console(stderr=True, highlight=False).print(text, style="dim")
 
 
-def _refuse_wrong(problem: Problem, answer: Plan) -> None:
+def _refuse(faults: Sequence[Violation]) -> None:
     """A plan that breaks a rule is never shown."""
-    faults = verify(problem, answer)
     if faults:
         shown = "\n  ".join(
             f"{item.rule}: {item.subject}: {item.message}" for item in faults[:_MAX_SHOWN_FAULTS]

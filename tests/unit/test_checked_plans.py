@@ -1,0 +1,51 @@
+"""A plan that breaks a rule is never shown, however much was worked out about it meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dovetail.base.errors import DovetailError
+from dovetail.cli.searching import checked
+from dovetail.model.plan import Plan
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.solver import solve
+from dovetail.testing.problems import instance_types, pod, pool, scenario
+from dovetail.testing.scenarios import to_problem
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    pods = [pod(f"web-{index}", "web", (1000, 1024), {}) for index in range(12)]
+    return to_problem(scenario(pods, [pool("general")], instance_types()))
+
+
+@pytest.fixture(scope="module")
+def plan(problem: Problem) -> Plan:
+    return solve(problem, Budget(20_000))
+
+
+def test_a_plan_without_a_fault_is_shown(problem: Problem, plan: Plan) -> None:
+    shown = []
+    with checked(problem, plan):
+        shown.append(plan)
+    assert shown
+
+
+@pytest.mark.parametrize("explained", [True, False])
+def test_a_wrong_plan_is_not_shown(problem: Problem, plan: Plan, *, explained: bool) -> None:
+    wrong = replace(plan, claims=plan.claims[1:])
+    with (
+        pytest.raises(DovetailError, match=r"the plan breaks .* rules, so it is not shown"),
+        checked(problem, wrong),
+    ):
+        if not explained:
+            raise KeyError("what the explanation stumbles over in such a plan")
+
+
+def test_what_stops_the_explanation_of_a_right_plan_is_said(problem: Problem, plan: Plan) -> None:
+    with pytest.raises(KeyboardInterrupt), checked(problem, plan):
+        raise KeyboardInterrupt
+    with pytest.raises(LookupError), checked(problem, plan):
+        raise LookupError
