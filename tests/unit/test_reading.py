@@ -202,6 +202,41 @@ def test_what_stands_for_manifests_elsewhere_says_how_to_get_them(tmp_path: Path
     )
 
 
+_POOL = """\
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: {name}}}
+spec:
+  template:
+    spec:
+      requirements: []
+      nodeClassRef: {{group: {group}, kind: {kind}, name: default}}
+"""
+_CLAIM = """\
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: a}
+spec:
+  requirements: []
+  nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}
+"""
+
+
+def test_what_auto_mode_runs_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    ours = _POOL.format(name="ours", group="karpenter.k8s.aws", kind="EC2NodeClass")
+    theirs = _POOL.format(name="theirs", group="eks.amazonaws.com", kind="NodeClass")
+    file.write_text(ours + theirs + _CLAIM)
+    found = read([file])
+    assert [one.object.metadata.name for one in found.manifests] == ["ours"]
+    assert [note.partition(":")[0] for note in found.notes] == [
+        "1 NodeClaim of EKS Auto Mode ignored",
+        "1 NodePool of EKS Auto Mode ignored",
+    ]
+
+
 def test_records_beside_manifests_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(OF_A_SERVER)
     (tmp_path / "history.jsonl").write_text('{"at": 60, "scale": "Deployment/shop/web", "replicas": 5}\n' * 3)

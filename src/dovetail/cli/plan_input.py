@@ -79,7 +79,7 @@ def read_problem(
         raise InputError(
             "the manifests hold no NodePool, so nothing can be bought",
             source=given,
-            remedy="add a manifest of kind NodePool (karpenter.sh/v1)",
+            remedy="add a manifest of kind NodePool (karpenter.sh/v1) that names an EC2NodeClass",
         )
     _refuse_broken_pools(pools)
     types, volume_price, well_known = _types(source, manifests, pools)

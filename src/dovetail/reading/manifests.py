@@ -17,6 +17,8 @@ from dovetail.api.admission import admit, fits, schema_of
 from dovetail.api.codec import decode, pared
 from dovetail.api.core import Node, Pod
 from dovetail.api.core_schema import default_pod_spec, pod_specs
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.schema import Schema, is_echo, unknown_fields, with_defaults, without_unknown
 from dovetail.api.scheme import BY_GVK
@@ -165,9 +167,11 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     faults: list[InputError] = field(default_factory=list)
     ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
+    auto_mode: Counter[str] = field(default_factory=Counter)
     foreign: dict[tuple[str, str], _Workloads] = field(default_factory=dict)
     remarks: dict[tuple[str, str], _Remark] = field(default_factory=dict)
     left_out: list[Owned] = field(default_factory=list)
+    takes_auto_mode: bool = False
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -256,7 +260,12 @@ class _Reader:
             raise refusal(located, "metadata.name", "a name is required")
         if kind is Pod and not document.get("spec"):
             raise refusal(located, "spec", "a pod needs a spec with at least one container")
-        self.manifests.append(Manifest(_decoded(document, kind, located), located, document))
+        found = _decoded(document, kind, located)
+        if not self.takes_auto_mode and _of_auto_mode(found):
+            self.auto_mode[found.KIND] += 1
+            self._leave_out(located)
+            return
+        self.manifests.append(Manifest(found, located, document))
 
     def _take_foreign(self, located: Located) -> None:
         """An object whose kind is not known: a mistake, a workload of another group, or of no concern."""
@@ -314,6 +323,8 @@ class _Reader:
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
             yield f"{count} {kind} of {group} ignored{_MAKERS.get((group, kind), '')}"
+        for kind, count in sorted(self.auto_mode.items()):
+            yield f"{count} {kind} of EKS Auto Mode ignored: it runs what names a NodeClass by itself"
         for (kind, text), remark in self.remarks.items():
             line = remark.first.line_of(remark.path)
             place = f"{remark.first.source}:{line}" if line else remark.first.source
@@ -327,6 +338,7 @@ class _Lenient(_Reader):
     """Reports what is wrong, and goes on."""
 
     report: Callable[[InputError], None] = lambda _: None
+    takes_auto_mode: bool = True  # to be checked
     refused: bool = False  # of the document at hand, something was reported
 
     def take(self, located: Located) -> None:
@@ -380,6 +392,16 @@ def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
 def _moved(field: str, path: str) -> str:
     """A field of the stand-in, as it is called in the object."""
     return f"{path}{field.removeprefix('spec')}" if field.startswith("spec") else field
+
+
+def _of_auto_mode(found: Object) -> bool:
+    match found:
+        case NodePool():
+            return found.spec.template.spec.node_class_ref.of_auto_mode
+        case NodeClaim():
+            return found.spec.node_class_ref.of_auto_mode
+        case _:
+            return False
 
 
 def _decoded(document: dict[str, Any], kind: type[Object], located: Located) -> Object:

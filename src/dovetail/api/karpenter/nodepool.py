@@ -15,6 +15,11 @@ class NodeClassRef(Part, frozen=True, kw_only=True):
     kind: str
     name: str
 
+    @property
+    def of_auto_mode(self) -> bool:
+        """True iff EKS Auto Mode runs what has such a class, which has Karpenter's kinds as well."""
+        return self.group == "eks.amazonaws.com"
+
 
 class Requirement(Part, frozen=True, kw_only=True):
     key: str

@@ -230,6 +230,8 @@ def label_one_letter_off(inventory: Inventory) -> Iterator[Remark]:
                             ("spec", "template", "spec", "requirements", index, "key"), now, ""
                         ),
                     )
+            elif _as_auto_mode_says(view, item.key):
+                continue  # NP024 says what it is
             elif (now := near_label(item.key)) and item.key not in view.pool.spec.template.metadata.labels:
                 yield Remark(
                     view.manifest.located,
@@ -610,6 +612,25 @@ def pool_name_too_long(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+@rule("NP024", "auto-mode-pool", _WARNING, "A NodePool of EKS Auto Mode")
+def auto_mode_pool(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        reference = view.pool.spec.template.spec.node_class_ref
+        if reference.of_auto_mode:
+            yield Remark(
+                view.manifest.located,
+                f"{_TEMPLATE}.nodeClassRef.group",
+                f"NodePool {view.name} is of EKS Auto Mode, by its {reference.kind} {reference.name}",
+                "Auto Mode runs it; Karpenter and Dovetail leave it alone",
+                "where that is meant, all is well; otherwise name an EC2NodeClass of karpenter.k8s.aws, and "
+                "write labels with karpenter.k8s.aws/ in place of eks.amazonaws.com/",
+            )
+
+
+def _as_auto_mode_says(view: PoolView, key: str) -> bool:
+    return key.startswith("eks.amazonaws.com/") and view.pool.spec.template.spec.node_class_ref.of_auto_mode
+
+
 @rule("NP021", "nodes-never-removed", _WARNING, "A Provisioner that never takes a node away")
 def nodes_never_removed(inventory: Inventory) -> Iterator[Remark]:
     for located in inventory.written:
@@ -665,4 +686,5 @@ RULES = (
     nodes_never_removed,
     limit_of_nothing,
     pool_name_too_long,
+    auto_mode_pool,
 )
