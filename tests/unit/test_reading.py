@@ -202,6 +202,17 @@ def test_what_stands_for_manifests_elsewhere_says_how_to_get_them(tmp_path: Path
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nodes.tf", "the file is Terraform, not manifests"), ("a.sh", "the file is a script of the shell")],
+)
+def test_what_makes_manifests_is_named(tmp_path: Path, name: str, said: str) -> None:
+    file = tmp_path / name
+    file.write_text('resource "a" "b" {\n}\nkubectl apply -f - <<EOF\n')
+    with pytest.raises(InputError, match=said):
+        read([file])
+
+
 _POOL = """\
 ---
 apiVersion: karpenter.sh/v1

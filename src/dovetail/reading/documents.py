@@ -19,6 +19,19 @@ _HEADING = re.compile(r"(?:NAMESPACE +)?NAME +[A-Z]")
 _TABLE = "a table for people, it seems: kubectl get ... -o yaml"
 
 
+# What makes manifests when it runs, and is named in place of these.
+_PROGRAMS = {
+    ".tf": (
+        "the file is Terraform",
+        "dovetail check reads it; what it applied comes from kubectl get nodepools,ec2nodeclasses -o yaml",
+    ),
+    ".sh": (
+        "the file is a script of the shell",
+        "keep what is between <<EOF and EOF, with its variables filled in",
+    ),
+}
+
+
 def documents(
     paths: Sequence[Path | str],
     *,
@@ -80,6 +93,9 @@ def _is_record(text: Text, first: Located) -> bool:
 
 def _parsed(text: Text) -> Iterator[Located]:
     """JSON is recognised by how it begins, since a pipe has no name that ends in .json."""
+    for ending, (what, remedy) in _PROGRAMS.items():
+        if text.source.endswith(ending):
+            raise InputError(f"{what}, not manifests", source=text.source, remedy=remedy)
     begin = text.text.lstrip()[:1]
     if text.source.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
         return read_json(text.text, text.source) if begin else iter(())
