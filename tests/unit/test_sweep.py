@@ -148,6 +148,8 @@ def test_a_sweep_goes_on_where_it_was(
     (small / "pod.yaml").write_text(POD.replace("name: a,", "name: a, labels: { new: 'yes' },"))
     assert run([*given, *vary, "1"]) == 0
     assert "2 runs, 0 of them known" in capsys.readouterr().err  # another scenario
+    assert run([*given[:-2], "--vary", "settings.nodeSurcharge=0,0.0001", "--seeds", "1"]) == 0
+    assert "All 2 combinations come to the same" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

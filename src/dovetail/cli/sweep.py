@@ -16,6 +16,7 @@ from dovetail.base.guess import nearest
 
 if TYPE_CHECKING:
     from dovetail.simulate.experiment.dataset import Point, Row
+    from dovetail.simulate.experiment.measures import Measure
     from dovetail.simulate.experiment.variant import Variant
 
 _MOST_SHOWN = 30
@@ -183,16 +184,20 @@ def _print(found: Sequence[Point], counted: Sequence[str]) -> None:
     shown = [one for one in MEASURES if one.key in counted]
     best = [point for point in found if point.best]
     title = f"{len(best)} of {len(found)} combinations are best (means over seeds)"
+    if len(found) > 1 and len({tuple(_figures(point, shown)) for point in found}) == 1:
+        title = f"All {len(found)} combinations come to the same (means over seeds)"
     table = new_table(title, *(one.label for one in shown))
     table.add_column("settings", overflow="fold")
     for point in best[:_MOST_SHOWN]:
-        add_row(
-            table, *(one.formatted(point.means[one.key]) for one in shown), _settings_text(point.settings)
-        )
+        add_row(table, *_figures(point, shown), _settings_text(point.settings))
     console = Console()
     console.print(table)
     if len(best) > _MOST_SHOWN:
         console.print(f"and {len(best) - _MOST_SHOWN} more: -o json has all")
+
+
+def _figures(point: Point, shown: Sequence[Measure]) -> list[str]:
+    return [one.formatted(point.means[one.key]) for one in shown]
 
 
 def _json(found: Sequence[Point], counted: Sequence[str]) -> dict[str, Any]:
