@@ -397,6 +397,26 @@ class ApiServerSuite:
 
         run(check)
 
+    def test_an_eviction_binds_to_a_version(self, run: Run) -> None:
+        """Of a pod that waits, too, for which no budget is asked."""
+
+        async def check(plane: Plane) -> None:
+            made = await plane.client.create(pod())
+            known = made.metadata.resource_version
+            seen = await plane.client.patch(Pod, "web", "default", merge={"metadata": {"labels": {"a": "b"}}})
+            version = seen.metadata.resource_version
+            with pytest.raises(Conflict) as caught:
+                await plane.client.evict("web", "default", resource_version=known)
+            assert str(caught.value) == (
+                'Operation cannot be fulfilled on Pod "web": the ResourceVersion in the precondition'
+                f" ({known}) does not match the ResourceVersion in record ({version})."
+                " The object might have been modified"
+            )
+            assert not (await plane.client.get(Pod, "web", "default")).deleting
+            await plane.client.evict("web", "default", resource_version=version)
+
+        run(check)
+
     def test_pods_stop_gracefully(self, run: Run) -> None:
         async def check(plane: Plane) -> None:
             client = plane.client

@@ -183,11 +183,22 @@ def test_what_the_scheduler_preempts_is_no_eviction() -> None:
     story.put(pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"}))
     story.bind("a", "n1")
     mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-    story.change("Pod", "a", lambda item: item["status"]["conditions"].append(mark))
+    story.change("Pod", "a", lambda item: item["status"].update(phase="Running", conditions=[mark]))
     assert story.rules() == []
     mark = {**mark, "reason": "EvictionByEvictionAPI"}
     story.change("Pod", "a", lambda item: item["status"].update(conditions=[mark]))
     assert story.rules() == ["do-not-disrupt", "drain without taint"]
+
+
+def test_what_has_not_started_may_leave_a_node_that_stays() -> None:
+    for phase, rules in (("Pending", []), ("Running", ["drain without taint"])):
+        story = cluster()
+        story.put(pod("a"))
+        story.bind("a", "n1")
+        mark = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        story.change("Pod", "a", lambda item, phase=phase: item["status"].update(phase=phase))
+        story.change("Pod", "a", lambda item, mark=mark: item["status"].update(conditions=[mark]))
+        assert story.rules() == rules
 
 
 def bound_to(document: Document, **fields: Any) -> Story:

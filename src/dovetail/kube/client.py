@@ -103,11 +103,11 @@ class Client(Protocol):
         Raises NotFound, and Conflict when `uid` is given and differs.
         """
 
-    async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
+    async def evict(self, name: str, namespace: str, *, uid: str = "", resource_version: str = "") -> None:
         """Delete a pod if its PodDisruptionBudgets allow it.
 
         Raises TooManyRequests when a budget does not allow it now, ApiError (500) when several budgets
-        match, NotFound, and Conflict when `uid` differs.
+        match, NotFound, and Conflict when `uid` or `resource_version` is given and differs.
         """
 
     async def bind(self, name: str, namespace: str, node: str) -> None:

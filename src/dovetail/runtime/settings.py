@@ -119,6 +119,7 @@ class Settings:
             deadline=self.batch_idle_duration if self.solve_deadline is None else self.solve_deadline,
             on_plan=self.on_plan,
             plain=self.plain_plans,
+            nominates=self.nominate_pods,
         )
 
 

@@ -39,7 +39,7 @@ class Exchange:
         if place is None or place.node is None:
             return
         waiting = self._waiting(place)
-        if _enough(self._free(place, waiting)) or not any(map(_movable, waiting)):
+        if enough(self._free(place, waiting)) or not any(map(movable, waiting)):
             return
         for other in self._state.promised_machines():
             if other.name != place.name and self._relieve(place, waiting, other):
@@ -62,8 +62,10 @@ class Exchange:
 
     def _like(self, pod: Pod, there: Machine, left: Machine) -> Pod | None:
         """One that is alike and waits, with a place on the machine, or else in its zone if that was left."""
-        elsewhere = self._state.promised_to(_owner(pod)) if leans(pod) and _zone(there) != _zone(left) else ()
-        for machine in chain((there,), (one for one in elsewhere if _zone(one) == _zone(there))):
+        elsewhere = (
+            self._state.promised_to(_owner(pod)) if leans(pod) and zone_of(there) != zone_of(left) else ()
+        )
+        for machine in chain((there,), (one for one in elsewhere if zone_of(one) == zone_of(there))):
             alike = self._waiting(machine, _owner(pod))
             if alike:
                 return min(alike, key=_nominated)
@@ -82,7 +84,7 @@ class Exchange:
         smallest that will do, in exchange for some that wait there if it must be. True iff none has to.
         """
         free = self._free(crowded, waiting)
-        if _enough(free):
+        if enough(free):
             return True
         going = self._able(waiting, crowded, other)
         if not going:
@@ -95,13 +97,13 @@ class Exchange:
             left, needed = add(free, wanted), subtract(room, wanted)
             back: list[Pod] = []
             for one in able:
-                if _enough(needed):
+                if enough(needed):
                     break
                 given = pod_requests(one)
-                if _enough(subtract(left, given)):
+                if enough(subtract(left, given)):
                     left, needed = subtract(left, given), add(needed, given)
                     back.append(one)
-            if _enough(left) and _enough(needed):
+            if enough(left) and enough(needed):
                 self._state.promise(pod, other.name)
                 for one in back:
                     self._state.promise(one, crowded.name)
@@ -115,12 +117,12 @@ class Exchange:
 
     def _able(self, pods: Iterable[Pod], source: Machine, target: Machine) -> list[Pod]:
         """Those that may as well go to the target, the smallest first, and first those not nominated now."""
-        same = _zone(source) == _zone(target)
-        found = (pod for pod in pods if _movable(pod) and (same or not leans(pod)) and _suits(pod, target))
-        return sorted(found, key=lambda pod: (_nominated(pod), _size(pod)))[:FEW]
+        same = zone_of(source) == zone_of(target)
+        found = (pod for pod in pods if movable(pod) and (same or not leans(pod)) and suits(pod, target))
+        return sorted(found, key=lambda pod: (_nominated(pod), size(pod)))[:FEW]
 
 
-def _movable(pod: Pod) -> bool:
+def movable(pod: Pod) -> bool:
     """True iff nothing but zones, labels, taints and room decides where the pod may run."""
     apart = any(
         rule.when_unsatisfiable == "DoNotSchedule" and rule.topology_key != labels.ZONE
@@ -142,11 +144,11 @@ def _owner(pod: Pod) -> str:
     return owner.uid if owner is not None else ""
 
 
-def _enough(room: Resources) -> bool:
+def enough(room: Resources) -> bool:
     return all(amount >= 0 for amount in room.values())
 
 
-def _zone(machine: Machine) -> str:
+def zone_of(machine: Machine) -> str:
     return machine.subject.metadata.labels.get(labels.ZONE, "")
 
 
@@ -154,12 +156,12 @@ def _nominated(pod: Pod) -> bool:
     return bool(pod.status.nominated_node_name)
 
 
-def _size(pod: Pod) -> tuple[int, int]:
+def size(pod: Pod) -> tuple[int, int]:
     wanted = pod_requests(pod)
     return wanted.get(CPU, 0), wanted.get(MEMORY, 0)
 
 
-def _suits(pod: Pod, machine: Machine) -> bool:
+def suits(pod: Pod, machine: Machine) -> bool:
     """True iff neither the machine's labels nor a taint that stays keep the pod off it."""
     found = machine.subject
     return node_rule(pod).matches(machine.name, found.metadata.labels) and all(

@@ -21,6 +21,7 @@ from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.buy import Buyer
 from dovetail.controllers.provisioning.fairness import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.intake import Intake
+from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.needed import needs_place, still_needed
 from dovetail.controllers.provisioning.order import in_turn
@@ -142,6 +143,7 @@ class ProvisioningOptions:
     deadline: int = SECOND
     on_plan: Callable[[Problem, Plan], None] | None = None
     plain: bool = False  # carry plans out as they come: a rival asks no second question
+    nominates: bool = True  # pods are nominated, so that room may be made for them
 
 
 class Provisioner:
@@ -162,6 +164,7 @@ class Provisioner:
         self._metrics = ProvisioningMetrics(context.metrics, context.waits)
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
+        self._room = RoomMaker(context)
         self._vain = Vain(context)
         self._waiting = WaitingList()
         self._ledger = Ledger()
@@ -185,7 +188,7 @@ class Provisioner:
         A round that would only repeat the one before is not in the log; its pods get their events again.
         """
         self._faults.clear()
-        places = self._intake.places() | self._put_off()
+        places = self._intake.places() | self._put_off() | self._room.awaited()
         waiting, ignored, resting = await self._pending(places)
         candidates = self._waiting.candidates(waiting)
         turn, self._ledger = take_turn(candidates, self._ledger, self._context.clock.now())
@@ -219,6 +222,8 @@ class Provisioner:
         if plan.claims and any(self._context.state.displaced(pod) for pod in there):
             problem, plan = await self._rearranged(problem, plan, there, places)
         plan = self._needed(plan, pods, moved, places)
+        if plan.claims and self._options.nominates and not self._options.plain:
+            plan = await self._with_room_made(problem, plan)
         plan = in_turn(problem, plan, self._context.state.arrived())
         await self._act(problem, plan, snapshot, places)
 
@@ -339,6 +344,18 @@ class Provisioner:
                 pods=[key for claim in spared for key in claim.pods],
                 hourly=plan.cost.hourly - found.cost.hourly,
             )
+        return found
+
+    async def _with_room_made(self, problem: Problem, plan: Plan) -> Plan:
+        """The plan without what need not be bought; what else a claim was for has another plan at once."""
+        found = await self._room.make_room(problem, plan)
+        kept, awaited = {claim.name for claim in found.claims}, self._room.awaited()
+        again = {
+            key for claim in plan.claims if claim.name not in kept for key in claim.pods
+        } - awaited.keys()
+        for pod in problem.pods:
+            if pod.key in again:
+                self._batcher.trigger(pod.metadata.uid)
         return found
 
     def _bound(self, key: str) -> bool:

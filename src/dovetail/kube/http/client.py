@@ -137,13 +137,13 @@ class HttpClient:
             options["gracePeriodSeconds"] = grace_period_seconds
         await self._write("DELETE", wire.path(kind, namespace, name), options)
 
-    async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
+    async def evict(self, name: str, namespace: str, *, uid: str = "", resource_version: str = "") -> None:
         """See Client."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": _precondition(uid),
+            "deleteOptions": _precondition(uid, resource_version),
         }
         await self._write("POST", wire.path(Pod, namespace, name, "eviction"), body)
 
@@ -185,5 +185,7 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
     return {key: value for key, value in given.items() if value}
 
 
-def _precondition(uid: str) -> dict[str, Any]:
-    return {"preconditions": {"uid": uid}} if uid else {}
+def _precondition(uid: str, resource_version: str = "") -> dict[str, Any]:
+    given = {"uid": uid, "resourceVersion": resource_version}
+    wanted = {name: value for name, value in given.items() if value}
+    return {"preconditions": wanted} if wanted else {}

@@ -84,8 +84,8 @@ class MemoryClient:
             propagation=propagation,
         )
 
-    async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
-        self._server.evict(name, namespace, uid=uid)
+    async def evict(self, name: str, namespace: str, *, uid: str = "", resource_version: str = "") -> None:
+        self._server.evict(name, namespace, uid=uid, resource_version=resource_version)
 
     async def bind(self, name: str, namespace: str, node: str) -> None:
         self._server.bind(name, namespace, node)

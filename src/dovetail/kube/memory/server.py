@@ -388,11 +388,14 @@ class MemoryServer:
         self._mark(meta, grace, grace_period_seconds)
         self._store_or_remove(record, (namespace, name), {**old, "metadata": meta})
 
-    def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
+    def evict(self, name: str, namespace: str, *, uid: str = "", resource_version: str = "") -> None:
         """Raises TooManyRequests when a budget forbids it now, ApiError (500) when several budgets match."""
         record = self.record(Pod, name, namespace)
         if uid and uid != record.uid:
             raise texts.wrong_uid(Pod, name, uid, record.uid)
+        known = record.document["metadata"]["resourceVersion"]
+        if resource_version and resource_version != known:
+            raise texts.wrong_version(Pod, name, resource_version, known)
         self.disruption.sync()
         check_eviction(self.store, record.document)
         if "deletionTimestamp" not in record.document["metadata"]:

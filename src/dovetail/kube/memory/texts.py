@@ -40,6 +40,14 @@ def wrong_uid(kind: type[Object], name: str, asked: str, actual: str) -> Conflic
     )
 
 
+def wrong_version(kind: type[Object], name: str, asked: str, actual: str) -> Conflict:
+    what = f"{kind.KIND}.{group(kind)}" if group(kind) else kind.KIND
+    return Conflict(
+        f'Operation cannot be fulfilled on {what} "{name}": the ResourceVersion in the precondition ({asked})'
+        f" does not match the ResourceVersion in record ({actual}). The object might have been modified"
+    )
+
+
 def invalid(kind: type[Object], name: str, *causes: Cause) -> Invalid:
     lines = [f"{cause.field}: {cause.message}" for cause in causes]
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"

@@ -94,6 +94,12 @@ _LINES: dict[str, Line] = {
             "hourly-cost": _dollars(one["hourly"]),
         },
     ),
+    "room.made": Line(
+        "info",
+        "provisioner",
+        "made room for pod(s) by pod(s) that had not started",
+        lambda one: {"pods": shortened(one["pods"]), "evicted": shortened(one["leaving"])},
+    ),
     "costs.failed": Line(
         "error", "costs", "could not write the record of costs", lambda one: {"error": one["error"]}
     ),

@@ -265,10 +265,13 @@ class FaultyClient:
             may_conflict=True,
         )
 
-    async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
+    async def evict(self, name: str, namespace: str, *, uid: str = "", resource_version: str = "") -> None:
         """See Client."""
         await self._call(
-            "evict pods", name, lambda: self._client.evict(name, namespace, uid=uid), may_conflict=True
+            "evict pods",
+            name,
+            lambda: self._client.evict(name, namespace, uid=uid, resource_version=resource_version),
+            may_conflict=True,
         )
 
     async def bind(self, name: str, namespace: str, node: str) -> None:

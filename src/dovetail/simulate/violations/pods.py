@@ -117,15 +117,17 @@ def in_turn(mirror: Mirror, change: Change) -> Iterator[Violation]:
         new = change.now - mirror.bound.get(key, 0) < _SETTLED
         if not first or new or (other.deleting and _stuck(other, change.now)):
             continue
+        if not _started(pod):  # it is to make room on a node that stays
+            continue
         yield Violation("drain order", pod.key, f"is evicted before {key}, whose turn is earlier")
         return
 
 
 def tainted(mirror: Mirror, change: Change) -> Iterator[Violation]:
-    """Pods leave a node only once it is tainted: else they would come back."""
+    """Pods leave a node only once it is tainted, else they would come back; or before they started."""
     pod = _leaving(change)
     node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
-    if pod is None or node is None:
+    if pod is None or node is None or not _started(pod):
         return
     if not any(item.key == labels.DISRUPTED_TAINT for item in node.spec.taints):
         message = f"is evicted from {node.key}, which lacks the taint {labels.DISRUPTED_TAINT}"
@@ -144,6 +146,11 @@ def _leaving(change: Change) -> Pod | None:
 def _evicted(pod: Pod) -> bool:
     found = condition(pod.status.conditions, _EVICTED)
     return found is not None and found.status == "True" and found.reason == _BY_REQUEST
+
+
+def _started(pod: Pod) -> bool:
+    """False only where surely none of its containers has run: of several that are Pending, one may have."""
+    return pod.status.phase != "Pending" or len(pod.spec.containers) != 1 or bool(pod.spec.init_containers)
 
 
 def _stuck(pod: Pod, now: int) -> bool:

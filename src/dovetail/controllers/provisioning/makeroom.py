@@ -1,0 +1,325 @@
+"""Room for pods that lost theirs: what took it and has not started yet goes back to where room is left.
+
+A plan's nodes hold all of its pods, but not in any order. A large pod that must be spread waits for its turn,
+small ones take parts of its room, and theirs stays free elsewhere. Once the last one is bound no place can
+change hands, and a node would be bought for what only lies in pieces. A pod whose image is still being pulled
+loses nothing by being made anew, so a few of those are evicted, their successors nominated to the room that
+is left, and the large pod to theirs. What has started, or may have, is never touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
+from dovetail.base.clock import SECOND, within
+from dovetail.base.errors import ApiError
+from dovetail.cluster.nodes import Machine
+from dovetail.cluster.promises import room_left
+from dovetail.controllers.context import Context
+from dovetail.controllers.node.evict import EVICTIONS
+from dovetail.controllers.provisioning.causes import leans
+from dovetail.controllers.provisioning.exchange import enough, movable, size, suits, zone_of
+from dovetail.controllers.provisioning.remarks import nominate
+from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.pods import do_not_disrupt
+from dovetail.kube.client import ChangeType
+from dovetail.model.affinity import required_anti_affinity
+from dovetail.model.plan import Cost, Plan
+from dovetail.model.problem import Problem
+from dovetail.model.resources import Resources, add, pod_requests, subtract, total
+
+MOST = 4  # pods that are made anew for one that lost its room
+FEW = 32  # nodes that are looked at for one
+REASON = "Underutilized"  # of the disruption budgets that are kept to
+LONGEST_NAMING = SECOND  # until pods are nominated, where nominations are written at all
+TIMES = 3  # for one pod: what is made anew may take the room again before it is nominated
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """`pod` gets room on the machine of that name once these pods have left it, each for the named one."""
+
+    pod: Pod
+    machine: str
+    leaving: tuple[tuple[Pod, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A machine that is up, what is free there beside pods with a place, and the pods that may leave it."""
+
+    machine: Machine
+    free: Resources
+    young: tuple[Pod, ...]
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+
+def swaps(wanted: Sequence[tuple[Pod, str]], places: dict[str, Place]) -> list[Swap]:
+    """How pods get room, the largest first, each with the zone that it must go to ("" for any).
+
+    `places`, by name, are afterwards as they will be.
+    """
+    found = []
+    for pod, zone in sorted(wanted, key=lambda item: (size(item[0]), item[0].key), reverse=True):
+        swap = _swap(pod, zone, places)
+        if swap is not None:
+            found.append(swap)
+            _carry_out(swap, places)
+    return found
+
+
+def _swap(pod: Pod, zone: str, places: Mapping[str, Place]) -> Swap | None:
+    """The one that moves the fewest pods, of them the smallest."""
+    asked, found = pod_requests(pod), list[Swap]()
+    targets = (
+        one for one in places.values() if zone in ("", zone_of(one.machine)) and suits(pod, one.machine)
+    )
+    lacking = sorted(targets, key=lambda one: (_lack(one.free, asked), one.name))
+    for target in lacking[:FEW]:
+        leaving = _leaving(pod, target, places)
+        if leaving is not None:
+            found.append(Swap(pod, target.name, leaving))
+    return min(found, key=_price, default=None)
+
+
+def _price(swap: Swap) -> tuple[int, list[tuple[int, int]], str]:
+    return len(swap.leaving), sorted(size(pod) for pod, _ in swap.leaving), swap.machine
+
+
+def _lack(free: Resources, asked: Resources) -> int:
+    """Thousandths of the amounts asked for that are not free."""
+    return sum(
+        max(0, amount - free.get(name, 0)) * 1_000 // amount for name, amount in asked.items() if amount
+    )
+
+
+def _leaving(pod: Pod, target: Place, places: Mapping[str, Place]) -> tuple[tuple[Pod, str], ...] | None:
+    """Pods to leave the target, with where they go, so that it has room for the pod; None: they are too many.
+
+    One that is enough alone, the smallest of these; else the largest first.
+    """
+    needed = subtract(target.free, pod_requests(pod))
+    if enough(needed):
+        return ()
+    young = sorted((one for one in target.young if one.spec.priority <= pod.spec.priority), key=size)
+    for one in young:
+        if enough(add(needed, pod_requests(one))):
+            goal = _goal(one, target, places, {})
+            if goal:
+                return ((one, goal),)
+    found, taken = list[tuple[Pod, str]](), dict[str, Resources]()
+    for one in reversed(young):
+        if len(found) == MOST:
+            return None
+        goal = _goal(one, target, places, taken)
+        if goal:
+            found.append((one, goal))
+            taken[goal] = subtract(taken.get(goal, places[goal].free), pod_requests(one))
+            needed = add(needed, pod_requests(one))
+            if enough(needed):
+                return tuple(found)
+    return None
+
+
+def _goal(pod: Pod, source: Place, places: Mapping[str, Place], taken: Mapping[str, Resources]) -> str:
+    """The name of the machine with the least room that is enough for the pod; "" for none."""
+    asked, same = pod_requests(pod), leans(pod)
+    able = []
+    for one in places.values():
+        if one is source or (same and zone_of(one.machine) != zone_of(source.machine)):
+            continue
+        left = subtract(taken.get(one.name, one.free), asked)
+        if enough(left) and suits(pod, one.machine):
+            able.append((left.get("cpu", 0), left.get("memory", 0), one.name))
+    return min(able)[2] if able else ""
+
+
+def _carry_out(swap: Swap, places: dict[str, Place]) -> None:
+    target = places[swap.machine]
+    gone = {pod.key for pod, _ in swap.leaving}
+    free = subtract(target.free, pod_requests(swap.pod))
+    for pod, goal in swap.leaving:
+        asked, other = pod_requests(pod), places[goal]
+        free = add(free, asked)
+        places[goal] = Place(other.machine, subtract(other.free, asked), other.young)
+    young = tuple(pod for pod in target.young if pod.key not in gone)
+    places[swap.machine] = Place(target.machine, free, young)
+
+
+def unstarted(pod: Pod, now: int) -> bool:
+    """True iff the pod is bound, none of its containers has run, and a ReplicaSet makes another at once if it
+    goes. Pure.
+
+    A pod is Pending until all of its containers run: of several, some may have before.
+    """
+    owner = pod.metadata.controller()
+    return (
+        owner is not None
+        and owner.kind == "ReplicaSet"
+        and bool(pod.spec.node_name)
+        and pod.status.phase == "Pending"
+        and not pod.deleting
+        and len(pod.spec.containers) == 1
+        and not (pod.spec.init_containers or pod.spec.resource_claims)
+        and not any(port.host_port for port in pod.spec.containers[0].ports)
+        and movable(pod)
+        and not do_not_disrupt(pod, now)
+    )
+
+
+class RoomMaker:
+    """Carries swaps out, for pods that a plan would buy nodes for though others had given them places.
+
+    A pod is helped TIMES at most: where that came to nothing its node is bought.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._state = context.state
+        self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
+        self._unnamed: dict[str, str] = {}  # by key of a pod the node that it is to be nominated to
+        self._all_named = asyncio.Event()
+        self._state.subscribe(self._notice)
+
+    def _notice(self, _: type[Object], __: ChangeType, ___: Object | None, new: Object | None) -> None:
+        if isinstance(new, Pod) and self._unnamed.get(new.key) == new.status.nominated_node_name:
+            del self._unnamed[new.key]
+            if not self._unnamed:
+                self._all_named.set()
+
+    async def make_room(self, problem: Problem, plan: Plan) -> Plan:
+        """The plan without the claims of pods that get room on nodes which are there, and without these."""
+        asked = {pod.key: pod for pod in problem.pods}
+        wanted = [
+            (asked[key], claim.zone if leans(asked[key]) else "")
+            for claim in plan.claims
+            for key in claim.pods
+            if self._helps(asked[key])
+        ]
+        if not wanted:
+            return plan
+        found = swaps(wanted, self._places({pod.key for pod, _ in wanted}))
+        helped = await self._carry_out(found)
+        claims = tuple(claim for claim in plan.claims if helped.isdisjoint(claim.pods))
+        spared = sum(claim.price for claim in plan.claims) - sum(claim.price for claim in claims)
+        cost = Cost(plan.cost.hourly - spared, max(plan.cost.lower_bound - spared, 0))
+        return replace(plan, claims=claims, cost=cost)
+
+    def awaited(self) -> dict[str, str]:
+        """By key, the machine of each pod whose room others are leaving still: it keeps its place so long."""
+        waiting = {pod.metadata.uid: pod for pod in self._state.pods_on("")} if self._helped else {}
+        self._helped = {uid: helped for uid, helped in self._helped.items() if uid in waiting}
+        found = {}
+        for uid, helped in self._helped.items():
+            swap = helped[-1]
+            if any(self._leaves(pod) for pod, _ in swap.leaving):
+                found[swap.pod.key] = swap.machine
+                if self._state.promised(waiting[uid]) is None:
+                    self._state.promise(waiting[uid], swap.machine)
+        return found
+
+    def _leaves(self, pod: Pod) -> bool:
+        now = self._state.get(Pod, pod.key)
+        return now is not None and now.metadata.uid == pod.metadata.uid and now.deleting
+
+    def _helps(self, pod: Pod) -> bool:
+        return (
+            not pod.spec.node_name
+            and len(self._helped.get(pod.metadata.uid, ())) < TIMES
+            and self._state.displaced(pod)
+            and movable(pod)
+        )
+
+    def _places(self, but: Collection[str]) -> dict[str, Place]:
+        """By name the machines that are up, whose pools let nodes be disrupted; none where pods keep others
+        away. `but` are keys of pods whose places are void.
+        """
+        if any(map(required_anti_affinity, self._state.all(Pod))):
+            return {}
+        open_pools = {pool.metadata.name for pool in self._state.all(NodePool) if self._allows(pool)}
+        promised = defaultdict[str, list[Pod]](list)
+        for pod, machine in self._state.places(self._state.pods_on("")):
+            if pod.key not in but:
+                promised[machine.name].append(pod)
+        found, now = {}, self._context.clock.now()
+        for machine in self._state.machines():
+            if not machine.initialized or machine.node is None or self._state.going(machine):
+                continue
+            bound = self._state.pods_on(machine.name)
+            taken = total(map(pod_requests, promised[machine.name]))
+            young = tuple(pod for pod in bound if machine.pool in open_pools and unstarted(pod, now))
+            found[machine.name] = Place(machine, subtract(room_left(machine, bound), taken), young)
+        return found
+
+    def _allows(self, pool: NodePool) -> bool:
+        """True iff the pool's nodes may be disrupted now, one at least."""
+        now, paused = self._context.clock.now(), self._context.brakes.disruption_paused(pool)
+        return not paused and allowed_disruptions(pool.spec.disruption.budgets, REASON, 1, 0, now) > 0
+
+    async def _carry_out(self, found: Sequence[Swap]) -> frozenset[str]:
+        """Keys of the pods for which all that were to leave go."""
+        number = sum(len(swap.leaving) for swap in found)
+        if not found or self._context.brakes.move_refused(number):
+            return frozenset()
+        for swap in found:
+            self._helped.setdefault(swap.pod.metadata.uid, []).append(swap)
+            await nominate(self._context, (swap.pod.key,), swap.machine)
+        await self._named(found)
+        for swap in found:
+            if not self._has_name(swap):
+                self._helped[swap.pod.metadata.uid] *= TIMES  # it may not be allowed: no other try
+        helped = frozenset(
+            {swap.pod.key for swap in found if self._has_name(swap) and await self._emptied(swap)}
+        )
+        self._context.brakes.moved(number)
+        self._context.log.record(
+            "room.made",
+            pods=sorted(helped),
+            leaving=[pod.key for swap in found if swap.pod.key in helped for pod, _ in swap.leaving],
+        )
+        return helped
+
+    async def _named(self, found: Sequence[Swap]) -> None:
+        """Wait until these pods are nominated: what is free by then would be taken by what is made anew."""
+        self._unnamed = {swap.pod.key: swap.machine for swap in found if not self._has_name(swap)}
+        self._all_named.clear()
+        if self._unnamed:
+            await within(self._context.clock, self._all_named, LONGEST_NAMING)
+        self._unnamed = {}
+
+    def _has_name(self, swap: Swap) -> bool:
+        """True iff the pod is nominated to its machine: else its room would not be kept."""
+        pod = self._state.get(Pod, swap.pod.key)
+        return pod is not None and pod.status.nominated_node_name == swap.machine
+
+    async def _emptied(self, swap: Swap) -> bool:
+        """True iff all leave that have to."""
+        for pod, goal in swap.leaving:
+            self._state.promise(pod, goal)
+            if not await self._evict(pod, swap.pod):
+                return False
+        return True
+
+    async def _evict(self, pod: Pod, other: Pod) -> bool:
+        """Ask for it as it was seen: if it has started since then, the API server refuses."""
+        meta = pod.metadata
+        try:
+            await self._context.client.evict(
+                meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except ApiError as error:
+            self._context.metrics.add(EVICTIONS, code=str(error.status))
+            return False
+        self._context.metrics.add(EVICTIONS, code="200")
+        message = f"Evicted pod before it started: makes room for {other.key}, another node has room for it"
+        await self._context.recorder.publish(pod, "Normal", "Evicted", message, dedupe=(meta.uid,))
+        return True

@@ -1,0 +1,77 @@
+"""A pod that lost its room gets it from pods that have not started, before another node is bought."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from operated import Operated, play, pool, replicas
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.controllers.node.evict import EVICTIONS
+from dovetail.model import labels
+from dovetail.simulate.kubelet.pods import STARTUP
+from dovetail.testing.guests import node_class
+
+
+def slow(name: str, count: int, cpu: str, **annotations: str) -> dict[str, Any]:
+    """A ReplicaSet whose pods take minutes to start."""
+    made = replicas(name, count, cpu)
+    made["spec"]["template"]["metadata"]["annotations"] = {STARTUP: "3m", **annotations}
+    return made
+
+
+def two_nodes(**spec: Any) -> dict[str, Any]:
+    """A pool of nodes of 2 CPUs."""
+    one = pool(**spec)
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}
+    one["spec"]["template"]["spec"]["requirements"].append(requirement)
+    return one
+
+
+async def burst(world: Operated, **annotations: str) -> None:
+    """Both small ones are bound to one of two nodes before these open: one large pod fits nowhere."""
+    # A scheduler without any node does not try pods when one comes.
+    world.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "full"}})
+    world.create(slow("small", 2, "350m", **annotations), slow("large", 2, "1400m"))
+    while len(world.state.all(Node)) < 3:
+        await world.clock.sleep(SECOND)
+    crowded = max(node.metadata.name for node in world.state.all(Node) if node.metadata.name != "full")
+    for one in world.state.all(Pod):
+        if one.metadata.name.startswith("small"):
+            await world.client.bind(one.metadata.name, "default", crowded)
+
+
+def test_no_node_is_bought_for_what_fits_once_a_pod_that_has_not_started_goes_elsewhere() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), two_nodes())
+        await burst(world)
+        await world.clock.sleep(2 * MINUTE)
+        assert len(world.state.all(NodeClaim)) == 2
+        assert all(one.spec.node_name for one in world.state.all(Pod))
+
+    world = play(script)
+    (made,) = world.records("room.made")
+    assert [key.split("/")[1].split("-")[0] for key in made["pods"]] == ["large"]
+    assert [key.split("/")[1].split("-")[0] for key in made["leaving"]] == ["small"]
+    assert world.metrics.value(EVICTIONS, code="200") == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations"),
+    [
+        ({"disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "0"}]}}, {}),
+        ({}, {labels.DO_NOT_DISRUPT: "true"}),
+    ],
+)
+def test_what_is_protected_stays(spec: dict[str, Any], annotations: dict[str, str]) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), two_nodes(**spec))
+        await burst(world, **annotations)
+        await world.clock.sleep(2 * MINUTE)
+        assert len(world.records("decision")) == 2
+
+    world = play(script)
+    assert not world.records("room.made")

@@ -1,0 +1,129 @@
+"""Which pods that have not started leave their nodes, and for where, so that another has room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Node, Pod
+from dovetail.base.clock import SECOND
+from dovetail.cluster.nodes import Machine
+from dovetail.controllers.provisioning.makeroom import Place, swaps, unstarted
+from dovetail.model.labels import DO_NOT_DISRUPT, HOSTNAME, ZONE
+
+
+def spread(key: str) -> dict[str, Any]:
+    rule = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    return {"topologySpreadConstraints": [rule]}
+
+
+def young(name: str, cpu: int, *, kind: str = "ReplicaSet", phase: str = "Pending", **spec: Any) -> Pod:
+    """A pod that is bound and waits for its image; what it is named before the dash is what made it."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "name": name,
+        "uid": name.split("-")[0],
+        "controller": True,
+    }
+    container = {"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}
+    meta = {
+        "name": name,
+        "namespace": "default",
+        "uid": name,
+        "ownerReferences": [owner],
+        "annotations": spec.pop("annotations", {}),
+    }
+    status = {"phase": phase}
+    return decode(
+        {"metadata": meta, "spec": {"containers": [container], "nodeName": "n1", **spec}, "status": status},
+        Pod,
+    )
+
+
+def place(
+    name: str, free: int, *pods: Pod, zone: str = "a", taints: tuple[dict[str, str], ...] = ()
+) -> Place:
+    document = {"metadata": {"name": name, "labels": {ZONE: zone}}, "spec": {"taints": list(taints)}}
+    room = {"cpu": 1_000 * free, "memory": 2**36, "pods": 99}
+    return Place(Machine(decode(document, Node), None), room, pods)
+
+
+def made(wanted: Pod, zone: str, *places: Place) -> tuple[str, dict[str, str]] | None:
+    """The node that the pod gets, and where those go that leave it; None: no room can be made."""
+    found = swaps([(wanted, zone)], {one.name: one for one in places})
+    if not found:
+        return None
+    (swap,) = found
+    return swap.machine, {pod.metadata.name: goal for pod, goal in swap.leaving}
+
+
+BIG = young("big-1", 4)
+
+
+def test_the_smallest_that_is_enough_leaves_for_the_tightest_room() -> None:
+    crowded = place("n1", 2, young("one-1", 1), young("two-1", 2), young("three-1", 3))
+    assert made(BIG, "", crowded, place("n2", 3), place("n3", 2)) == ("n1", {"two-1": "n3"})
+
+
+def test_nothing_leaves_where_there_is_room_as_it_is() -> None:
+    assert made(BIG, "", place("n1", 3, young("one-1", 1)), place("n2", 4)) == ("n2", {})
+
+
+def test_several_leave_one_node_where_no_single_one_is_enough_but_no_more_than_four() -> None:
+    ones = [young(f"one-{n}", 1) for n in range(6)]
+    assert made(BIG, "", place("n1", 2, *ones), place("n2", 1), place("n3", 1)) == (
+        "n1",
+        {"one-5": "n2", "one-4": "n3"},
+    )
+    assert made(young("big-1", 6), "", place("n1", 1, *ones), place("n2", 5)) is None
+
+
+def test_places_are_as_they_will_be_for_the_next_one() -> None:
+    places = {one.name: one for one in (place("n1", 3, young("one-1", 1), young("one-2", 1)), place("n2", 1))}
+    found = swaps([(BIG, ""), (young("big-2", 1), "")], places)
+    assert [(swap.pod.metadata.name, swap.machine) for swap in found] == [("big-1", "n1")]
+    assert places["n1"].free["cpu"] == places["n2"].free["cpu"] == 0
+
+
+def test_what_must_be_spread_over_zones_stays_in_its_zone() -> None:
+    fixed, free = young("one-1", 1, **spread(ZONE)), young("one-2", 1)
+    elsewhere = place("n2", 1, zone="b")
+    assert made(BIG, "", place("n1", 3, fixed), elsewhere) is None
+    assert made(BIG, "", place("n1", 3, free), elsewhere) == ("n1", {"one-2": "n2"})
+    assert made(BIG, "b", place("n1", 3, free), elsewhere) is None  # the pod itself must go to that zone
+
+
+def test_taints_and_labels_are_heeded() -> None:
+    gpu = {"key": "gpu", "effect": "NoSchedule"}
+    assert made(BIG, "", place("n1", 3, young("one-1", 1)), place("n2", 9, taints=(gpu,))) is None
+    picky = young("one-1", 1, nodeSelector={ZONE: "a"})
+    assert made(BIG, "", place("n1", 3, picky), place("n2", 1, zone="b")) is None
+
+
+def test_nothing_of_a_higher_priority_leaves() -> None:
+    above = young("one-1", 1, priority=10)
+    assert made(BIG, "", place("n1", 3, above), place("n2", 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("may", "pod"),
+    [
+        (True, young("web-1", 1)),
+        (True, young("web-1", 1, **spread(ZONE))),
+        (False, young("web-1", 1, phase="Running")),
+        (False, young("web-1", 1, kind="StatefulSet")),
+        (False, young("web-1", 1, kind="Job")),
+        (False, young("web-1", 1, nodeName="")),
+        (False, young("web-1", 1, initContainers=[{"name": "first"}])),
+        (False, young("web-1", 1, containers=[{"name": "main"}, {"name": "beside"}])),
+        (False, young("web-1", 1, containers=[{"name": "main", "ports": [{"hostPort": 80}]}])),
+        (False, young("web-1", 1, annotations={DO_NOT_DISRUPT: "true"})),
+        (False, young("web-1", 1, **spread(HOSTNAME))),
+        (False, young("web-1", 1, volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}])),
+    ],
+)
+def test_what_may_leave(*, may: bool, pod: Pod) -> None:
+    assert unstarted(pod, SECOND) is may
