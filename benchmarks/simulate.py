@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import peak_mib
+from dovetail.base.collector import collect_seldom
 from dovetail.cli.main import readers_may_leave
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import Scenario, load
@@ -76,6 +77,7 @@ def _day(pods: int, hours: float) -> dict[str, Any]:
 
 
 def _measure(scenario: Scenario) -> dict[str, Any]:
+    collect_seldom()  # as the command line does
     started = time.process_time()
     result = simulate(scenario)
     used = time.process_time() - started

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
+from dovetail.base.memo import by_weight
 from dovetail.cloud.catalog.capacity import AMD_GPU, GAUDI, NEURON, NVIDIA_GPU
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering, Overhead, allocatable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources, fits
 
@@ -21,6 +22,7 @@ from dovetail.model.resources import Resources, fits
 Pool = tuple[str, str, str]
 
 MOST_TYPES = 60
+_REMEMBERED = 4_096  # types, of all classes together
 FEW_TYPES = 5  # below that a launch on demand that spot would do for is worth a word
 _RESERVATION_TYPE = labels.AWS + "capacity-reservation-type"
 _INTERRUPTIBLE = labels.AWS + "capacity-reservation-interruptible"
@@ -178,7 +180,14 @@ def offered(types: Iterable[InstanceType], wanted: Requirements) -> list[Offered
 
 
 def _holding(types: list[Offered], request: Request) -> list[Offered]:
-    return [item for item in types if fits(request.requests, item.kind.allocatable())]
+    kinds = ((item, item.kind) for item in types)
+    return [item for item, kind in kinds if fits(request.requests, _room(kind.capacity, kind.overhead))]
+
+
+# A type's own is made anew for each launch, with the offerings that are left; what it holds is not.
+@by_weight(_REMEMBERED, lambda *_: 1, same=True)
+def _room(capacity: Resources, overhead: Overhead) -> Resources:
+    return allocatable(capacity, overhead)
 
 
 def _one_reservation_type(types: list[Offered]) -> list[Offered]:

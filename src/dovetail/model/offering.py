@@ -48,7 +48,10 @@ class Offering:
 
 def affordable(offering: Offering, left: Mapping[str, int]) -> bool:
     """True iff there is enough left of all that an instance draws on; what is not named has no known end."""
-    return all(amount <= left.get(name, amount) for name, amount in offering.draws)
+    for name, amount in offering.draws:  # noqa: SIM110  all() takes three times as long, for two of them
+        if left.get(name, amount) < amount:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ class InstanceType:
 
     def allocatable(self) -> dict[str, int]:
         """Capacity less all overhead, less than LARGEST; may be negative for the tiniest types."""
-        rest = subtract(self.capacity, self.overhead.kube_reserved)
-        rest = subtract(rest, self.overhead.system_reserved)
-        return bounded(subtract(rest, self.overhead.eviction_threshold))
+        return allocatable(self.capacity, self.overhead)
+
+
+def allocatable(capacity: Resources, overhead: Overhead) -> dict[str, int]:
+    """What `InstanceType.allocatable` answers."""
+    rest = subtract(capacity, overhead.kube_reserved)
+    rest = subtract(rest, overhead.system_reserved)
+    return bounded(subtract(rest, overhead.eviction_threshold))

@@ -17,11 +17,11 @@ from dovetail.api.karpenter.ec2nodeclass import (
 )
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed
-from dovetail.cloud.aws.amifamily.userdata import Cluster, Machine, bootstrap, render
+from dovetail.cloud.aws.amifamily.userdata import Cluster, Kubelets, Machine, bootstrap, render
 from dovetail.cloud.catalog.assemble import runs
 from dovetail.cloud.catalog.capacity import EFA
 from dovetail.cloud.catalog.labels import tenancy
-from dovetail.cloud.catalog.settings import GIB, NodeSettings, ami_family, devices, parse_size
+from dovetail.cloud.catalog.settings import GIB, ami_family, devices, parse_size
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import CAPACITY_BLOCK, Choice, reservation_kind
 from dovetail.cloud.provider import NodeClassResolution, ResolvedImage
@@ -217,12 +217,23 @@ def templates(launch: Launch, choice: Choice, records: Mapping[str, TypeRecord])
     for user data or kubelet settings that cannot be read.
     """
     groups: dict[_Group, list[InstanceType]] = {}
-    settings = NodeSettings.of(launch.node_class)
+    alike: dict[tuple[ResolvedImage, str, int], _Group] = {}  # most types of a launch are
+    kubelets = Kubelets.of(
+        launch.node_class,
+        launch.cluster,
+        reserved_enis=launch.reserved_enis,
+        with_expressions=launch.expressions,
+    )
     for item in choice.types:
-        image = image_on(item, launch.images)
-        if image is None or not runs(records[item.name], settings):
+        image, record = image_on(item, launch.images), records[item.name]
+        if image is None or not runs(record, kubelets.settings):
             continue
-        for group in _groups(launch, item, image, records[item.name]):
+        efa = item.capacity.get(EFA, 0) if launch.requests.get(EFA) else 0
+        key = image, json.dumps(kubelets.on(record)), efa
+        shared = alike.get(key)
+        if shared is None:
+            shared = alike[key] = _group(launch, image, record, efa)
+        for group in _reserved(launch, item, shared):
             groups.setdefault(group, []).append(item)
     if not groups:
         raise CreateFailed(
@@ -231,7 +242,8 @@ def templates(launch: Launch, choice: Choice, records: Mapping[str, TypeRecord])
     return tuple(_template(launch, group, types) for group, types in groups.items())
 
 
-def _groups(launch: Launch, item: InstanceType, image: ResolvedImage, record: TypeRecord) -> Iterable[_Group]:
+def _group(launch: Launch, image: ResolvedImage, record: TypeRecord, efa: int) -> _Group:
+    """Of all types with that image whose kubelets are told the same, and that take as many EFAs."""
     claim = launch.claim
     machine = Machine(
         record,
@@ -248,11 +260,14 @@ def _groups(launch: Launch, item: InstanceType, image: ResolvedImage, record: Ty
         reserved_enis=launch.reserved_enis,
         with_expressions=launch.expressions,
     )
-    efa = item.capacity.get(EFA, 0) if launch.requests.get(EFA) else 0
     cards = interfaces(launch.node_class, launch.security_groups, efa=efa, ipv6=node.ipv6)
     # Types whose kubelets take different numbers of pods have templates of their own, even where the user
     # data of the class does not mention the number.
-    shared = _Group(image, render(node), json.dumps([cards, node.kubelet["maxPods"]]))
+    return _Group(image, render(node), json.dumps([cards, node.kubelet["maxPods"]]))
+
+
+def _reserved(launch: Launch, item: InstanceType, shared: _Group) -> Iterable[_Group]:
+    """One for each reservation of the type, where reservations are what is launched into."""
     if launch.capacity_type != labels.RESERVED:
         return (shared,)
     return tuple(
@@ -268,7 +283,7 @@ def _market(offering: Offering) -> str:
 
 def image_on(item: InstanceType, images: Iterable[ResolvedImage]) -> ResolvedImage | None:
     """The first image that boots on the type; None if none does."""
-    return next((image for image in images if not item.requirements.intersects(image.requirements)), None)
+    return next((image for image in images if item.requirements.overlaps(image.requirements)), None)
 
 
 def _template(launch: Launch, group: _Group, types: list[InstanceType]) -> Template:

@@ -6,12 +6,12 @@ write it; `mime` is a format of it; `check` and `nodeconfig` look at user data w
 
 from __future__ import annotations
 
-from dovetail.cloud.aws.amifamily.userdata.bootstrap import Bootstrap, Cluster, Machine, bootstrap
+from dovetail.cloud.aws.amifamily.userdata.bootstrap import Bootstrap, Cluster, Kubelets, Machine, bootstrap
 from dovetail.cloud.aws.amifamily.userdata.bottlerocket import bottlerocket
 from dovetail.cloud.aws.amifamily.userdata.nodeadm import al2023
 from dovetail.cloud.aws.amifamily.userdata.scripts import al2, windows
 
-__all__ = ["LARGE_BYTES", "MOST_BYTES", "Bootstrap", "Cluster", "Machine", "bootstrap", "render"]
+__all__ = ["LARGE_BYTES", "MOST_BYTES", "Bootstrap", "Cluster", "Kubelets", "Machine", "bootstrap", "render"]
 
 MOST_BYTES = 16_384  # as EC2 has it, before base64
 LARGE_BYTES = MOST_BYTES * 9 // 10  # from here on it is worth a warning

@@ -79,6 +79,42 @@ class Bootstrap:
         return any(":" in address for address in self.dns_ips[:1])
 
 
+@dataclass(frozen=True, slots=True)
+class Kubelets:
+    """What the kubelets of a class are told. Only that depends on the type of the machine."""
+
+    settings: NodeSettings
+    written: Mapping[str, Any]  # the class's own words
+    dns_ip: str | None
+
+    @staticmethod
+    def of(
+        node_class: EC2NodeClass, cluster: Cluster, *, reserved_enis: int = 0, with_expressions: bool = True
+    ) -> Kubelets:
+        """Those of the class's nodes; without the feature, expressions of kubelet settings are left out.
+
+        Raises InputError for kubelet settings that cannot be read.
+        """
+        spec = node_class.spec
+        if not with_expressions:
+            plain = expressions.without_expressions(spec.kubelet)
+            spec = msgspec.structs.replace(spec, kubelet=plain)
+            node_class = msgspec.structs.replace(node_class, spec=spec)
+        settings = NodeSettings.of(node_class, reserved_enis=reserved_enis)
+        return Kubelets(settings, spec.kubelet, cluster.dns_ip)
+
+    def on(self, record: TypeRecord) -> dict[str, Any]:
+        """By the kubelet's own names, on a machine of that type. Raises InputError as `of` does."""
+        count = partial(pods, record)
+        most = count(self.settings.on(record, count))
+        kubelet = {"maxPods": most, **(self.settings.kubelet_on(record, count) or self.written)}
+        if not kubelet.get("clusterDNS"):
+            kubelet.pop("clusterDNS", None)
+            if self.dns_ip:
+                kubelet["clusterDNS"] = [self.dns_ip]
+        return kubelet
+
+
 def bootstrap(
     node_class: EC2NodeClass,
     machine: Machine,
@@ -87,40 +123,21 @@ def bootstrap(
     reserved_enis: int = 0,
     with_expressions: bool = True,
 ) -> Bootstrap:
-    """What the machine gets; without the feature, expressions of kubelet settings are left out.
-
-    Raises InputError for kubelet settings that cannot be read.
-    """
-    settings, written = _settle(node_class, machine.record, reserved_enis, with_expressions)
-    kubelet = {"maxPods": pods(machine.record, settings), **written}
-    if not kubelet.get("clusterDNS"):
-        kubelet.pop("clusterDNS", None)
-        if cluster.dns_ip:
-            kubelet["clusterDNS"] = [cluster.dns_ip]
-    spec = node_class.spec
+    """What the machine gets. Raises InputError for kubelet settings that cannot be read."""
+    kubelets = Kubelets.of(
+        node_class, cluster, reserved_enis=reserved_enis, with_expressions=with_expressions
+    )
+    family = kubelets.settings.family
     return Bootstrap(
-        family=settings.family,
+        family=family,
         cluster=cluster,
-        kubelet=kubelet,
-        labels=_labels(machine, settings.family),
+        kubelet=kubelets.on(machine.record),
+        labels=_labels(machine, family),
         taints=_taints(machine),
-        custom=spec.user_data,
-        raid0=settings.raid0,
+        custom=node_class.spec.user_data,
+        raid0=kubelets.settings.raid0,
         image_version=_image_version(node_class, machine.image_name),
     )
-
-
-def _settle(
-    node_class: EC2NodeClass, record: TypeRecord, reserved_enis: int, with_expressions: bool
-) -> tuple[NodeSettings, Mapping[str, Any]]:
-    spec = node_class.spec
-    if not with_expressions:
-        plain = expressions.without_expressions(spec.kubelet)
-        spec = msgspec.structs.replace(spec, kubelet=plain)
-        node_class = msgspec.structs.replace(node_class, spec=spec)
-    settings = NodeSettings.of(node_class, reserved_enis=reserved_enis)
-    count = partial(pods, record)
-    return settings.on(record, count), settings.kubelet_on(record, count) or spec.kubelet
 
 
 def _go_duration(text: str, signal: str) -> str:
