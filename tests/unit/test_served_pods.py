@@ -181,3 +181,33 @@ def test_replicas_share_their_spec(tmp_path: Path) -> None:
     assert isinstance(four, Pod)
     assert (three.spec.node_name, four.spec.node_name) == ("n1", "n2")
     assert three.spec.containers is four.spec.containers
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("lines", [True, False])
+def test_places_are_known_in_whatever_order_they_are_asked_for(
+    tmp_path: Path, indent: int | None, *, lines: bool
+) -> None:
+    """Among pods that take a closer look, and beside letters of several bytes."""
+    other = {**pod("other"), "metadata": {"name": "o", "annotations": {"note": "ü"}}}
+    lists = [
+        {"apiVersion": "v1", "kind": "List", "items": [pod("a"), other, changed(_annotated), pod("b")]},
+        {"apiVersion": "v1", "kind": "PodList", "items": [changed(_annotated, name="c"), pod("d")]},
+    ]
+    texts = [json.dumps(one, indent=indent, ensure_ascii=False) for one in lists]
+    file = tmp_path / "pods.json"
+    files = [file] if lines else [file, tmp_path / "more.json"]
+    for path, text in zip(files, ["\n \n".join(texts)] if lines else texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    found = read(files).manifests
+    assert len(found) == 6
+    for item in (found[5], found[0], found[3], found[4], found[2], found[1]):
+        rows = Path(item.source).read_text("utf-8").splitlines()
+        begin = "\n".join([rows[item.line - 1][item.located.column - 1 :], *rows[item.line :]])
+        value, _ = json.JSONDecoder().raw_decode(begin)
+        assert value["metadata"]["name"] == item.object.metadata.name
+        assert json.loads(item.located.text()) == value
+
+
+def _annotated(one: Document) -> None:
+    one["metadata"]["annotations"] = {"note": "für später"}

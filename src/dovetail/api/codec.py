@@ -129,10 +129,15 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
 
 def encode(value: object) -> Any:
     """The document of an object (with apiVersion and kind) or of a part; defaults are left out."""
-    document = msgspec.json.decode(_ENCODER.encode(value))
+    document = msgspec.json.decode(written(value))
     if isinstance(value, Object):
         return {"apiVersion": value.API_VERSION, "kind": value.KIND, **document}
     return document
+
+
+def written(value: object) -> bytes:
+    """The same as JSON, without apiVersion and kind."""
+    return _ENCODER.encode(value)
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=lambda value: _write(value))

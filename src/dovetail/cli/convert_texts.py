@@ -162,7 +162,7 @@ def _pieces(name: str, text: str) -> Iterator[tuple[int, int, list[_Part]]]:
             if re.search(r"^\s*apiVersion:", match[3], re.MULTILINE):
                 yield from _yaml_pieces(name, text, match.start(3), match.end(3), separator(match[3]))
     elif name.endswith(".json") or text.lstrip()[:1] in ("{", "["):
-        found = [part for located in read_json(text, name) for part in _parts(text, located)]
+        found = [part for located in read_json(text.encode(), name) for part in _parts(text, located)]
         for part in found:
             part.listed = len(found) > 1
         yield 0, len(text), found

@@ -96,13 +96,13 @@ def _parsed(text: Text) -> Iterator[Located]:
     for ending, (what, remedy) in _PROGRAMS.items():
         if text.source.endswith(ending):
             raise InputError(f"{what}, not manifests", source=text.source, remedy=remedy)
-    begin = text.text.lstrip()[:1]
+    begin = text.written.lstrip()[:1]
     if text.source.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
-        return read_json(text.text, text.source) if begin else iter(())
-    if begin not in ("{", "["):
+        return read_json(text.written, text.source) if begin else iter(())
+    if begin not in (b"{", b"["):
         return read_yaml(text.text, text.source)
     try:
-        return iter(tuple(read_json(text.text, text.source)))
+        return iter(tuple(read_json(text.written, text.source)))
     except InputError:
         return read_yaml(text.text, text.source)  # braces are YAML too
 

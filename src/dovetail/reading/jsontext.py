@@ -17,7 +17,7 @@ from dovetail.reading.located import Located
 from dovetail.reading.served import ServedPod, ServedPods
 
 _SPACE = " \t\r\n"
-_BETWEEN = re.compile(f"[{_SPACE},]*")  # two items of a list
+_BETWEEN = re.compile(rb"[ \t\r\n,]*")  # two items of a list
 
 
 class _List(msgspec.Struct):
@@ -31,8 +31,8 @@ class _List(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_List)
 
 
-def read_json(text: str, source: str) -> Iterator[Located]:
-    """The documents of a text: one, one a line, or one after the other; of a `List` its items.
+def read_json(text: bytes, source: str) -> Iterator[Located]:
+    """The documents of a text in UTF-8: one, one a line, or one after the other; of a `List` its items.
 
     Items that do not say it themselves get kind and apiVersion of their list. Raises InputError with the
     line if malformed.
@@ -40,21 +40,23 @@ def read_json(text: str, source: str) -> Iterator[Located]:
     try:
         envelope = _envelope(text)
         if envelope is not None or _is_one(text):
-            yield from _document(text, source, text, 0, envelope)
+            yield from _document(text, source, _Lines(text), 0, envelope)
             return
-        decoder, at = json.JSONDecoder(), _skipped(text, 0)
-        while at < len(text):
-            _, end = decoder.raw_decode(text, at)
-            part = text[at:end]
-            yield from _document(part, source, text, at, _envelope(part))
-            at = _skipped(text, end)
+        lines, characters = _Lines(text), text.decode()
+        decoder, at, start = json.JSONDecoder(), 0, 0  # `start` counts bytes, all else there characters
+        while (begin := _skipped(characters, at)) < len(characters):
+            start += len(characters[at:begin].encode())
+            _, at = decoder.raw_decode(characters, begin)
+            part = characters[begin:at].encode()
+            yield from _document(part, source, lines, start, _envelope(part))
+            start += len(part)
     except (msgspec.DecodeError, json.JSONDecodeError):
         raise _malformed(text, source) from None
     except RecursionError:
         raise InputError("nested too deeply", source=source, line=1) from None
 
 
-def _is_one(text: str) -> bool:
+def _is_one(text: bytes) -> bool:
     """True iff a text is a single JSON value; raises what is wrong with one that is none at all."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
@@ -71,7 +73,7 @@ def _skipped(text: str, at: int) -> int:
     return at
 
 
-def _envelope(text: str) -> _List | None:
+def _envelope(text: bytes) -> _List | None:
     """Of a text that is a list and nothing else."""
     try:
         return _ENVELOPE.decode(text)
@@ -79,25 +81,23 @@ def _envelope(text: str) -> _List | None:
         return None
 
 
-def _document(part: str, source: str, text: str, at: int, envelope: _List | None) -> Iterator[Located]:
+def _document(part: bytes, source: str, lines: _Lines, at: int, envelope: _List | None) -> Iterator[Located]:
     """The document that begins at `at` of the text, or its items."""
-    place = _Place(text)
     if envelope is None or not envelope.items or not envelope.kind.endswith("List"):
-        yield _located(part, source, text, at, place)
+        yield _located(part, source, lines, at)
         return
     inherited = {"apiVersion": envelope.api_version, "kind": envelope.kind.removesuffix("List")}
     inherited = inherited if inherited["kind"] else {}
-    pods = ServedPods()
-    ascii_only = text.isascii()
+    pods, text = ServedPods(), lines.text
     for index, item in enumerate(envelope.items):
-        size = len(memoryview(item)) if ascii_only else len(bytes(item).decode())
+        size = len(memoryview(item))
         # The items come in the order of the text, with a comma between them.
-        at = _BETWEEN.match(text, at).end() if index else text.index(bytes(item).decode(), at)  # type: ignore[union-attr]
+        at = _BETWEEN.match(text, at).end() if index else text.index(bytes(item), at)  # type: ignore[union-attr]
         pod = pods.read(item, inherited)
         if pod is not None:
-            yield ServedPod(pod, source, *place.of(at), _piece(text, at, at + size), inherited)
+            yield ServedPod(pod, source, lines.place(at), _piece(text, at, at + size), inherited)
         else:
-            found = _located(bytes(item).decode(), source, text, at, place)
+            found = _located(bytes(item), source, lines, at)
             if isinstance(found.value, dict):
                 for key, value in inherited.items():
                     found.value.setdefault(key, value)
@@ -105,21 +105,20 @@ def _document(part: str, source: str, text: str, at: int, envelope: _List | None
         at += size
 
 
-def _located(part: str, source: str, text: str, at: int, place: _Place) -> Located:
+def _located(part: bytes, source: str, lines: _Lines, at: int) -> Located:
     """The part, which begins at `at` of the text."""
     value: Any = msgspec.json.decode(part)
-    line, column = place.of(at)
-    end = at + len(part)
+    line, column = lines.place(at)()
     if isinstance(value, dict) and not is_from_server(value):  # which writes no key twice
         _refuse_twins(part, source, line)
-    return Located(value, source, line, column, _piece(text, at, end))
+    return Located(value, source, line, column, _piece(lines.text, at, at + len(part)))
 
 
-def _piece(text: str, start: int, end: int) -> Callable[[], str]:
-    return lambda: text[start:end]
+def _piece(text: bytes, start: int, end: int) -> Callable[[], str]:
+    return lambda: text[start:end].decode()
 
 
-def _refuse_twins(part: str, source: str, line: int) -> None:
+def _refuse_twins(part: bytes, source: str, line: int) -> None:
     """Raises InputError where a key is given twice."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
@@ -133,22 +132,37 @@ def _refuse_twins(part: str, source: str, line: int) -> None:
         json.loads(part, object_pairs_hook=check)
 
 
-class _Place:
-    """Line and column of ever later positions of a text."""
+class _Lines:
+    """Line and column of positions of a text, which are few, or ever later ones that are told beforehand."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._line = 1
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._told: list[int] = []
+        self._lines: dict[int, int] = {}  # of what was told, once one of them was asked for
 
-    def of(self, at: int) -> tuple[int, int]:
-        self._line += self._text.count("\n", self._at, at)
-        self._at = at
-        return self._line, at - self._text.rfind("\n", 0, at)
+    def place(self, at: int) -> Callable[[], tuple[int, int]]:
+        """Line and column, looked up when they are asked for; positions are told in their order."""
+        self._told.append(at)
+        return lambda: (self._line(at), self._column(at))
+
+    def _line(self, at: int) -> int:
+        if at not in self._lines:
+            known = len(self._lines)
+            before = self._told[known - 1] if known else 0
+            line = self._lines[before] if known else 1
+            for position in self._told[known:]:
+                line += self.text.count(b"\n", before, position)
+                self._lines[position] = line
+                before = position
+        return self._lines[at]
+
+    def _column(self, at: int) -> int:
+        return len(self.text[self.text.rfind(b"\n", 0, at) + 1 : at].decode()) + 1
 
 
-def _malformed(text: str, source: str) -> InputError:
+def _malformed(written: bytes, source: str) -> InputError:
     """The standard library is slower, but says where."""
+    text = written.decode()
     decoder, at = json.JSONDecoder(), _skipped(text, 0)
     try:
         while at < len(text) or not text.strip():

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dovetail.api.admission import fits
-from dovetail.api.codec import decode, encode, pared
+from dovetail.api.codec import decode, pared, written
 from dovetail.api.core import Pod, PodSpec, PodStatus, Volume
 from dovetail.api.core_schema import default_pod_spec, object_meta
 from dovetail.api.generations.upgrade import upgrade
@@ -45,23 +45,32 @@ _TEXT = msgspec.json.Decoder(_Text)
 
 
 class ServedPod(Located):
-    """A pod as its server has it, typed. The value is made of its text when it is asked for."""
+    """A pod as its server has it, typed. Its value and place are made of the text when they are asked for."""
 
     pod: Pod
+    _place: Callable[[], tuple[int, int]]
     _inherited: Mapping[str, str]  # what it does not say itself
 
     def __init__(
         self,
         pod: Pod,
         source: str,
-        line: int,
-        column: int,
+        place: Callable[[], tuple[int, int]],
         text: Callable[[], str],
         inherited: Mapping[str, str],
     ) -> None:
-        super().__init__(None, source, line, column, text)
-        del self.__dict__["value"]
-        self.__dict__.update(pod=pod, _inherited=inherited)
+        super().__init__(None, source, text=text)
+        for name in ("value", "line", "column"):
+            del self.__dict__[name]
+        self.__dict__.update(pod=pod, _place=place, _inherited=inherited)
+
+    @cached_property
+    def line(self) -> int:
+        return self._place()[0]
+
+    @cached_property
+    def column(self) -> int:
+        return self._place()[1]
 
     @cached_property
     def value(self) -> Any:
@@ -78,6 +87,7 @@ class ServedPods:
 
     def __init__(self) -> None:
         self._specs: dict[bytes, PodSpec | None] = {}  # None: it takes a closer look
+        self._statuses: dict[bytes, PodStatus] = {}  # many that wait have waited since the same second
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._meta = Shape(object_meta())
 
@@ -97,7 +107,7 @@ class ServedPods:
             if _OLD_NAMES in written or not self._meta.fits(meta):
                 return None
             metadata = decode(meta, Meta)
-            status = decode(msgspec.json.decode(parts.status), PodStatus)
+            status = self._status(bytes(parts.status))
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             return None
         if not (metadata.uid or metadata.resource_version) or not (metadata.name or metadata.generate_name):
@@ -108,6 +118,11 @@ class ServedPods:
         labels = self._labels.setdefault(tuple(metadata.labels.items()), metadata.labels)
         namespace = metadata.namespace if "namespace" in meta else DEFAULT_NAMESPACE
         return Pod(metadata=replace(metadata, labels=labels, namespace=namespace), spec=spec, status=status)
+
+    def _status(self, text: bytes) -> PodStatus:
+        if text not in self._statuses:
+            self._statuses[text] = decode(msgspec.json.decode(text), PodStatus)
+        return self._statuses[text]
 
     def _spec(self, text: bytes) -> PodSpec | None:
         at = text.find(_CREDENTIALS)
@@ -144,4 +159,4 @@ def _read(text: bytes, *, placed: bool) -> PodSpec | None:
         return None
     # What was put for a name is nowhere else, such as in a selector, and names no volume that is looked at.
     others = replace(spec, volumes=tuple(one for one in spec.volumes if one != _UNREAD), node_name="")
-    return None if (spec.node_name == _ANY) != placed or _ANY in repr(encode(others)) else spec
+    return None if (spec.node_name == _ANY) != placed or _ANY.encode() in written(others) else spec

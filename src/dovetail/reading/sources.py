@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import os
@@ -32,11 +33,15 @@ _REMOTE = ("http://", "https://")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What one file holds. `named`: it was asked for itself, rather than found in a folder."""
+    """What one file holds, in UTF-8. `named`: it was asked for itself, rather than found in a folder."""
 
     source: str
-    text: str
+    written: bytes
     named: bool
+
+    @property
+    def text(self) -> str:
+        return self.written.decode()
 
 
 def texts(
@@ -55,7 +60,7 @@ def texts(
         try:
             for file, named in files_of(given, recursive=recursive, note=note):
                 try:
-                    yield Text(STDIN if file == "-" else file, decoded(file), named)
+                    yield Text(STDIN if file == "-" else file, in_utf8(file), named)
                 except InputError as error:
                     fault(error)
         except InputError as error:
@@ -167,10 +172,17 @@ def similar_path(path: Path) -> str:
 
 def decoded(file: str) -> str:
     """The text of a file, a pipe or - : UTF-8 or UTF-16, gzip or not. Raises InputError."""
+    return in_utf8(file).decode()
+
+
+def in_utf8(file: str) -> bytes:
+    """The same, not yet decoded: text as large as a dump need not be there twice."""
     source = STDIN if file == "-" else file
     raw = _bytes(file, source)
     if raw.startswith(_GZIP):
         raw = _unpacked(raw, source)
+    if raw.isascii() and b"\0" not in raw:
+        return raw
     # What PowerShell writes with > is UTF-16.
     encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
@@ -184,7 +196,7 @@ def decoded(file: str) -> str:
         ) from None
     if "\0" in text:
         raise _no_text(raw, source)
-    return text
+    return text.encode() if encoding == "utf-16" else raw.removeprefix(codecs.BOM_UTF8)
 
 
 def _no_text(raw: bytes, source: str) -> InputError:
