@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import count
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.solve import mix, rules
 from dovetail.model.problem import Budget
+from dovetail.solve.budget import Deadline
 from dovetail.solve.pack.aggregation import CoarseClasses
 from dovetail.solve.solver import solve
 from dovetail.testing.crowds import crowd
@@ -81,3 +85,13 @@ def test_a_plan_without_any_node_is_one_too() -> None:
     plan = solve(problem, Budget(30_000))
     assert not plan.claims
     assert len(plan.unschedulable) == 4
+
+
+def test_pods_that_there_was_no_time_for_nodes_for_are_untried_and_not_refused() -> None:
+    problem, left = rules.distinct(300), []
+    for step in (1, 2, 3, 4, 6):
+        plan = solve(problem, Budget(0), stop=Deadline(1_000, partial(next, count(0, step))))
+        assert not plan.refused, step  # any of them would find a node
+        assert verify(problem, plan) == ()
+        left.append(len(plan.untried))
+    assert any(0 < each < 300 for each in left), left

@@ -64,7 +64,7 @@ def test_another_plan_is_made_as_long_as_the_least_that_it_takes_is_left() -> No
     moment = 4
     assert work.left
     moment = 12
-    work.begun()
+    work.clock.checker()
     found = {}
     for moment in (70, 77, 79, 80):  # late from 72 on; domains took 8, the end takes three times 4
         found[moment] = work.time_over, work.another
@@ -156,13 +156,33 @@ def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_writ
     work = SolveBudget(Budget(10), stop)
     moment = 20
     assert work.left  # asks for the first time: encoding took 20
-    over = work.turns()
+    over = work.clock.turns(20.0)
     moment = 30
-    assert not over(0.01)  # so few are tried in any case
+    assert not over(0.01, 0.01)  # so few are tried in any case
     found = {}
-    for moment in (40, 44, 45):  # 1.6 times as long as half of encoding and finding domains took is to come
-        found[moment] = over(0.5)
+    # 1.6 times as long as half of encoding and finding domains took is to come.
+    for moment, got in ((40, 0.49), (44, 0.495), (45, 0.5)):
+        found[moment] = over(0.5, got)
     assert found == {40: False, 44: False, 45: True}
+    # Nodes for few copies of a pod are made sooner.
+    for copies, last in ((1.0, 53), (25.0, 43), (1_000.0, 43)):
+        moment = 20
+        late = work.clock.turns(copies)
+        for moment in (last, last + 1):
+            found[moment] = late(0.5, moment / 100)
+        assert (found[last], found[last + 1]) == (False, True), copies
+
+
+def test_shapes_without_domains_take_no_time_for_nodes() -> None:
+    moment = 0
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
+    moment = 20
+    assert work.left
+    over = work.clock.turns(20.0)
+    found = {}
+    for moment in (60, 92, 93):  # a plan without nodes takes 0.4 times as long as encoding
+        found[moment] = over(1.0, 0.0)
+    assert found == {60: False, 92: False, 93: True}
 
 
 def test_nodes_are_bought_as_long_as_there_is_time_to_write_them_down() -> None:
@@ -183,20 +203,6 @@ def test_nodes_are_bought_as_long_as_there_is_time_to_write_them_down() -> None:
     work.safe()
     assert not work.closing()(1.0)
     assert work.closing(otherwise=True)(0.0)
-
-
-def test_another_round_is_as_long_as_the_first_in_the_least_time() -> None:
-    moment = 0
-    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
-    moment = 8
-    assert work.left
-    moment = 12
-    work.begun()
-    moment = 48  # most of it went into a better plan: domains took 4, a round takes twice that
-    work.bought()
-    assert work.rounds == pytest.approx((100 - 48 - 8) / (2 * 4))
-    moment = 100
-    assert work.rounds == 0.0
 
 
 def test_time_is_short_where_encoding_took_much_of_it() -> None:
@@ -227,7 +233,6 @@ def test_a_plan_is_proven_where_that_does_not_make_it_late() -> None:
 def test_without_a_clock_there_is_always_time() -> None:
     work = SolveBudget(Budget(0))
     assert work.provable
-    assert not work.turns()(1.0)
+    assert not work.clock.turns(5.0)(1.0, 1.0)
     assert not work.closing()(1.0)
     assert not work.short
-    assert work.rounds == float("inf")

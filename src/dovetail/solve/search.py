@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -74,11 +73,9 @@ class Search:
                 self.existing.setdefault(row, []).extend(units)
             left = self._pack(assignment.items, short=bool(assignment.left))
             waiting = sorted([*assignment.left, *left])
-            self.instance.work.bought()
             if not left or not self._buys or (last_chance and self.instance.work.time_over):
                 break
             last_chance = self.instance.work.time_over
-            waiting = self._heard(waiting)
             assignment = self.assigner.run(waiting, self._limit_quotas())
         if self.taken_back:
             waiting = sorted([*waiting, *self._even_out()])
@@ -92,22 +89,6 @@ class Search:
         """Of pools with limits, where time is short: else buying nodes tells who is refused."""
         return LimitQuotas(self.instance, self.limits.remaining) if self.instance.work.short else None
 
-    def _heard(self, waiting: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Those of the pods that there is time for, if it is over: all of some pod classes, most pods
-        first.
-        """
-        work = self.instance.work
-        if not work.time_over:
-            return waiting
-        pods = Counter(pod_class for pod_class, _ in waiting)
-        before = len(self.instance.pod_classes) - len({pod_class for pod_class, _ in self.not_attempted})
-        most = work.rounds * before
-        if most >= len(pods):
-            return waiting
-        some = {pod_class for pod_class, _ in pods.most_common(int(most))}
-        self.not_attempted += [pair for pair in waiting if pair[0] not in some]
-        return [pair for pair in waiting if pair[0] in some]
-
     def move(self, move: Move) -> Moved:
         """The plan that a move makes; what comes of it is known before it is written."""
         plan_state = PlanState(self.instance, self.limits, self.opened, seen=self.strategy.seen)
@@ -119,8 +100,8 @@ class Search:
         waiting = Construction(builder, move).run(self._without(seated))
         self.instance.work.spend((self.instance.work.used - before) * PER_UNIT)
         self.existing, self.bought = builder.existing, builder.bought
-        levels = [self.instance.pod_classes[unit.pod_class].levels[unit.level] for unit in self._units()]
-        given_up = sum(level.lost for level in levels)
+        classes, placed = self.instance.pod_classes, _placements(self.existing, self.bought)
+        given_up = sum(classes[one.pod_class].levels[one.level].lost * len(one.pods) for one in placed)
         price = sum(planned.made.price for planned in self.bought)
 
         def written() -> Answer:
@@ -139,16 +120,11 @@ class Search:
             if pod not in pods
         ]
 
-    def _units(self) -> list[Unit]:
-        """All pods that have a place."""
-        units = [unit for placed in self.existing.values() for unit in placed]
-        return [*units, *(unit for planned in self.bought for _, unit in planned.units())]
-
     def _first_assignment(self) -> Assignment:
         """Domains for all pods that the strategy knows any for."""
         pods, held = turns(self.instance, self.strategy)
         assignment = self.assigner.run(pods, self._limit_quotas())
-        self.instance.work.begun()
+        self.instance.work.clock.checker()
         return replace(assignment, left=[*assignment.left, *held])
 
     def _pack(self, items: list[Item], *, short: bool) -> list[tuple[int, str]]:
@@ -166,7 +142,9 @@ class Search:
             self._context.slice_over |= share > 0 and not self.instance.work.left
         self.limits, self._market = choice.limits, choice.market
         self.dual_values = {**choice.dual_values, **self.dual_values}
-        return self._take_back(items, self._hand_out(items, choice.packing))
+        left = self._take_back(items, self._hand_out(items, choice.packing))
+        self.not_attempted += left if choice.cut else []
+        return [] if choice.cut else left
 
     def _spared(self, items: list[Item]) -> float:
         """The share of the work that packing leaves to the proof."""
@@ -275,7 +253,7 @@ class Search:
         untried = frozenset(pair for pair in self.not_attempted if self._context.placeable[pair[0]])
         reasons = Reasons(self.instance, self.limits, untried)
         plan = written(self.instance, (claims, self.existing, self.bought), reasons.of(left), proof)
-        pods = sum(len(place.pods) for place in case.placed)
+        pods = sum(len(claim.pods) for claim in claims) + sum(map(len, self.existing.values()))
         target_nodes = tuple(target_nodes_of(self.existing, self.bought)) if pods <= FEW else ()
         surprises = merged(
             opened_domains.surprises(self.bought), opened_domains.overtaken(self.existing, self.bought)
@@ -285,21 +263,17 @@ class Search:
         return Answer(plan, surprises, case, False, target_nodes, tuple(left))
 
     def _case(self) -> Case:
-        placements = [
-            Placement(unit.pod_class, unit.level, (), (unit.pod,))
-            for units in self.existing.values()
-            for unit in units
-        ]
-        placements += [place for planned in self.bought for place in planned.placements()]
-        return Case(
-            self._context,
-            self.free,
-            tuple(placements),
-            refusing=self.limits.refusing(),
-            dual_values=self.dual_values,
-            market=self._market,
-            tied=self._tied or len(self.bought) > MANY_NODES,
-        )
+        placed, refusing = partial(_placements, self.existing, self.bought), self.limits.refusing()
+        tied = self._tied or len(self.bought) > MANY_NODES
+        return Case(self._context, self.free, placed, refusing, self.dual_values, self._market, tied)
+
+
+def _placements(existing: Mapping[int, Sequence[Unit]], bought: Sequence[PlannedNode]) -> Iterator[Placement]:
+    """All pods that have a place."""
+    for unit in chain.from_iterable(existing.values()):
+        yield Placement(unit.pod_class, unit.level, (), (unit.pod,))
+    for planned in bought:
+        yield from planned.placements()
 
 
 def seats_of(

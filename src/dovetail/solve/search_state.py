@@ -119,7 +119,7 @@ class Case:
 
     context: SolveContext
     free: Amounts  # (nodes, R): the capacity before anything was placed
-    placed: tuple[Placement, ...]
+    placed: Callable[[], Iterable[Placement]]  # worked out where something is proven
     refusing: frozenset[int]  # pools whose limits refuse what they allowed before the plan
     dual_values: Mapping[int, float]  # of a pod per pod class, where packing found it out
     market: MarketProof | None  # what the last packing proved
@@ -131,12 +131,15 @@ class Case:
         `quick`: only what takes next to no time. What was proven for the same promises to the same pods is
         not proven again.
         """
+        late = not self.context.instance.work.provable
+        many = late and self.context.early.known is None and len(self.context.instance.pod_classes) > FEW
+        if many and not self.context.proofs:
+            return Proof(), None
         promised, key = self._promised()
         known = self.context.proofs.get(key)
         if known is not None and (key not in self.context.stale or known.bound >= hourly * CLOSE):
             return known, None
-        late = not self.context.instance.work.provable
-        if late and self.context.early.known is None and len(self.context.instance.pod_classes) > FEW:
+        if many:
             return Proof(), None
         if quick or late:
             return known or prove(Question(self._proofs(promised)[1], hourly), quick=True), None
@@ -174,7 +177,7 @@ class Case:
 
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
         """What the plan promises to whom, also as a key."""
-        promised = kinds_placed(self.context.instance, self.placed, self.refusing)
+        promised = kinds_placed(self.context.instance, self.placed(), self.refusing)
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
     def _proofs(self, promised: Kinds) -> tuple[Scope, Proofs]:

@@ -65,13 +65,17 @@ class Assigner:
 
     def _in_turn(self, waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
         """Place what can be; those with pods that fail, and those that there is no time for."""
-        over = self.instance.work.turns()
+        pods = sum(len(names) for _, names in waiting)
+        over, got = self.instance.work.clock.turns(pods / max(1, len(waiting))), 0
         failed: list[_Waiting] = []
+        least = 0 if self.checker.closed else FEW  # once pools refused some it is not the first go
         for number, (pod_class, names) in enumerate(waiting):
-            if number >= FEW and over(number / len(waiting)):
+            late, before = over(number / len(waiting), got / len(self.instance.pod_classes)), len(names)
+            if late and number >= least:
                 return failed, waiting[number:]
             if not self._place_all(pod_class, names):
                 failed.append((pod_class, names))
+            got += len(names) < before
         return failed, []
 
     def forget(self, item: Item, kind: tuple[int, int], number: int) -> None:

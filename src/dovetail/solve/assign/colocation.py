@@ -15,7 +15,7 @@ from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.strategies import Scatter, Strategy
 from dovetail.solve.assign.topology_rules import ClassRules, RuleChecker
 from dovetail.solve.budget import LITTLE
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats
 from dovetail.solve.instance.instance import Instance, lookup, pinned
 from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.pod_classes import PodClass
@@ -139,16 +139,24 @@ class Hosts:
         types that hold them for about as little as any; the largest may cost many times as much.
         """
         if index not in self._affinities:
-            near, tables = self._concerned[index], self._instance.tables
-            capacity = np.concatenate([table.capacity[table.column_type] for table in tables])
+            near, (capacity, price) = self._concerned[index], self._sizes
             total = np.sum([len(other.pods) * other.vector for other in near], axis=0)
             parts = np.max(total / np.maximum(capacity, 1), axis=1, initial=0.0)
-            cost = parts * np.concatenate([table.price for table in tables])
+            cost = parts * price
             good = cost <= cost.min(initial=np.inf) * (1 + LITTLE)
             pods = sum(len(other.pods) for other in near if index in other.matching)
             share = max(1, int(pods // np.ceil(parts[good].min(initial=UNLIMITED))))
             self._affinities[index] = share, np.unique(capacity[good], axis=0)
         return self._affinities[index]
+
+    @cached_property
+    def _sizes(self) -> tuple[Amounts, Floats]:
+        """The capacity of each type (N, R), and what the cheapest costs that is sold of it, if any, (N,)."""
+        tables = self._instance.tables
+        price = [np.full(len(table.types), np.inf) for table in tables]
+        for least, table in zip(price, tables, strict=True):
+            np.minimum.at(least, table.column_type, table.price)
+        return np.concatenate([table.capacity for table in tables]), np.concatenate(price)
 
     def _likely(self, class_rules: ClassRules) -> Iterable[str]:
         """Nodes that may take such a pod: where those are that it wants to be near, if it says so."""

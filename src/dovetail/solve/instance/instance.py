@@ -47,7 +47,11 @@ class Instance:
             for taint in taints
         )
         interner = Interner(
-            problem.options, self.topology, problem.volumes, soft_taints_exist=soft, reading=work.reading
+            problem.options,
+            self.topology,
+            problem.volumes,
+            soft_taints_exist=soft,
+            reading=work.clock.reading,
         )
         repelled = repelling(problem.nodes, self.topology)
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -80,19 +79,19 @@ class OfferingsTable:
         ]
         return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
 
-    def holds(self, vectors: Amounts) -> Mask:
-        """Which columns have the capacity for each of the requests (N, R), shape (N, C)."""
-        found: Mask = np.empty((len(vectors), len(self.price)), dtype=np.bool_)
+    def holds(self, vectors: Amounts, some: Amounts | slice = slice(None)) -> Mask:
+        """Which of some columns (all if not given) have the capacity for each of the requests (N, R)."""
+        # Columns of a type stand together.
+        pair = self.pool[some] * (1 + int(self.type.max(initial=0))) + self.type[some]
+        first = np.flatnonzero(np.diff(pair, prepend=-1))
+        capacity, columns = self.capacity[some][first], np.diff(first, append=len(pair))
+        found: Mask = np.empty((len(vectors), len(pair)), dtype=np.bool_)
         asked = np.where(vectors == 0, -LARGEST - 1, vectors)  # what is not asked for always fits
-        ends = np.cumsum([0, *(len(table.offerings) for table in self._tables)]).tolist()
-        for table, (first, last) in zip(self._tables, pairwise(ends), strict=True):
-            # Columns of a type stand together.
-            columns = np.bincount(table.column_type, minlength=len(table.types))
-            for start in range(0, len(vectors), BLOCK):
-                fits = np.ones((len(asked[start : start + BLOCK]), len(table.types)), dtype=np.bool_)
-                for row, need in enumerate(asked[start : start + BLOCK].T):
-                    fits &= need[:, None] <= table.capacity[:, row]
-                found[start : start + BLOCK, first:last] = np.repeat(fits, columns, axis=1)
+        for start in range(0, len(vectors), BLOCK):
+            fits = np.ones((len(asked[start : start + BLOCK]), len(first)), dtype=np.bool_)
+            for row, need in enumerate(asked[start : start + BLOCK].T):
+                fits &= need[:, None] <= capacity[:, row]
+            found[start : start + BLOCK] = np.repeat(fits, columns, axis=1)
         return found
 
 

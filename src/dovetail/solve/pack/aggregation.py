@@ -235,9 +235,9 @@ class CoarseClasses:
         starts = np.searchsorted(self.cell[order], np.arange(int(np.max(self.cell, initial=-1)) + 1))
         self.vectors: Amounts = np.maximum.reduceat(vectors[order], starts, axis=0)
         self.feasible: Mask = feasible[order[starts]]  # of one for all: the largest amounts decide
-        for row in range(vectors.shape[1]):
-            need = self.vectors[:, row][:, None]
-            self.feasible &= (need <= capacity[:, row][None, :]) | (need == 0)
+        some = np.flatnonzero(self.feasible.any(axis=0))  # of a crowd these are few
+        for row, need in enumerate(self.vectors.T[:, :, None]):
+            self.feasible[:, some] &= (need <= capacity[some, row]) | (need == 0)
 
     def total(self, amounts: Amounts) -> Amounts:
         """Sums per cell (G,) of what is given per lot (L,)."""

@@ -191,33 +191,40 @@ class Stock:
     def __init__(self, instance: Instance, columns: OfferingsTable, item_classes: ItemClasses) -> None:
         self.instance = instance
         self.columns = columns
+        self.cut = False  # True iff nodes were not bought for want of time
         self.item_classes = item_classes
         self.items = item_classes.items
         self.demand = np.array([len(item.bundles) for item in item_classes.items], dtype=np.int64)
         amounts = np.array([item.vector for item in item_classes.items])
-        holds = columns.holds(amounts)
-        instance.work.spend(holds.size // FILLED)
+        instance.work.spend(len(amounts) * len(columns.price) // FILLED)
         suited = self._suited(item_classes.kinds, guests=False)
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
         welcome = self._suited(item_classes.kinds, guests=True)
         more = bool((welcome != suited).any())
-        self.feasible, self.guests = holds, holds.copy() if more else holds
-        for start in range(0, len(holds), BLOCK):
-            rows = slice(start, start + BLOCK)
-            self.guests[rows] &= welcome[item_classes.kind[rows]]
-            self.feasible[rows] &= suited[item_classes.kind[rows]]
         self._unsuited = ~suited  # (K, C)
-        self.visitors = more and bool((self.guests & ~self.feasible).any())
         self.vectors: Amounts = np.concatenate([amounts, item_classes.takes[item_classes.kind]], axis=1)
         capacity = np.maximum(diverse_room(instance, columns, amounts), 0)
         self.capacity: Amounts = np.concatenate(
             [capacity, np.tile(item_classes.has, (len(capacity), 1))], axis=1
         )
-        self.cells = CoarseClasses(self.vectors, item_classes.kind, self.feasible, self.capacity)
         limited = [table.index for table in instance.tables if table.pool.limits is not None]
         drawing = instance.commons.draws.any(axis=1)
         protected = columns.reserved | np.isin(columns.pool, limited) | drawing
         self.scarce = bool(protected.any())
+        some = np.arange(len(columns.price))
+        if len(amounts) > CROWD:  # what another one beats for all kinds is not held against all items
+            both = np.concatenate([suited, welcome]) if more else suited
+            some = undominated(both, self.capacity, columns.price, protected)
+        self.feasible = np.zeros((len(amounts), len(columns.price)), dtype=np.bool_)
+        self.guests = np.zeros_like(self.feasible) if more else self.feasible
+        let_in = [(self.feasible, suited[:, some]), (self.guests, welcome[:, some])][: 1 + more]
+        for start in range(0, len(amounts), BLOCK):
+            rows = slice(start, start + BLOCK)
+            holds, kind = columns.holds(amounts[rows], some), item_classes.kind[rows]
+            for found, suits in let_in:
+                found[rows, some] = holds & suits[kind]
+        self.visitors = more and bool((self.guests & ~self.feasible).any())
+        self.cells = CoarseClasses(self.vectors, item_classes.kind, self.feasible, self.capacity)
         self.offered = undominated(self.cells.feasible, self.capacity, columns.price, protected)
         free = self.offered[~columns.reserved[self.offered]]
         self.sold: Amounts = free[np.argsort(columns.price[free], kind="stable")]
@@ -247,7 +254,14 @@ class Stock:
 
     def closing(self, times: float = 0.0) -> Callable[[float], bool]:
         """See SolveBudget. For few lots there is always time: nodes for them take next to none."""
-        return self.instance.work.closing(times) if len(self.items) > FEW else lambda _: False
+        late = self.instance.work.closing(times)
+
+        def over(share: float) -> bool:
+            found = len(self.items) > FEW and late(share)
+            self.cut |= found
+            return found
+
+        return over
 
     def placed(self, left: Amounts) -> float:
         """The share of all bundles that are not left (I,)."""

@@ -31,7 +31,8 @@ class Choice:
     packing: Packing
     limits: Limits
     dual_values: dict[int, float]  # nano-dollars per hour; of pod classes with items of their own
-    market: MarketProof | None = None  # what is proven of the market for them
+    market: MarketProof | None  # what is proven of the market for them
+    cut: bool  # True iff bundles may be left for want of time alone
 
 
 def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: list[Item]) -> Choice:
@@ -55,7 +56,7 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
             bound = max(bound, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
     dual_values = _dual_values(merged, items, refined.dual_values) if refined.dual_values.any() else {}
-    return Choice(_split(merged, packing), limits, dual_values, refined.market)
+    return Choice(_split(merged, packing), limits, dual_values, refined.market, packer.cut)
 
 
 def _seeds(packer: Packer, start: Limits) -> list[Packing]:
