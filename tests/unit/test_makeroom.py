@@ -10,7 +10,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.controllers.provisioning.makeroom import Place, swaps, unstarted
+from dovetail.controllers.provisioning.makeroom import Place, swap_for, unstarted
 from dovetail.model.labels import DO_NOT_DISRUPT, HOSTNAME, ZONE
 
 
@@ -53,10 +53,9 @@ def place(
 
 def made(wanted: Pod, zone: str, *places: Place) -> tuple[str, dict[str, str]] | None:
     """The node that the pod gets, and where those go that leave it; None: no room can be made."""
-    found = swaps([(wanted, zone)], {one.name: one for one in places})
-    if not found:
+    swap = swap_for(wanted, zone, {one.name: one for one in places})
+    if swap is None:
         return None
-    (swap,) = found
     return swap.machine, {pod.metadata.name: goal for pod, goal in swap.leaving}
 
 
@@ -81,19 +80,27 @@ def test_several_leave_one_node_where_no_single_one_is_enough_but_no_more_than_f
     assert made(young("big-1", 6), "", place("n1", 1, *ones), place("n2", 5)) is None
 
 
-def test_places_are_as_they_will_be_for_the_next_one() -> None:
-    places = {one.name: one for one in (place("n1", 3, young("one-1", 1), young("one-2", 1)), place("n2", 1))}
-    found = swaps([(BIG, ""), (young("big-2", 1), "")], places)
-    assert [(swap.pod.metadata.name, swap.machine) for swap in found] == [("big-1", "n1")]
-    assert places["n1"].free["cpu"] == places["n2"].free["cpu"] == 0
-
-
 def test_what_must_be_spread_over_zones_stays_in_its_zone() -> None:
     fixed, free = young("one-1", 1, **spread(ZONE)), young("one-2", 1)
     elsewhere = place("n2", 1, zone="b")
     assert made(BIG, "", place("n1", 3, fixed), elsewhere) is None
     assert made(BIG, "", place("n1", 3, free), elsewhere) == ("n1", {"one-2": "n2"})
     assert made(BIG, "b", place("n1", 3, free), elsewhere) is None  # the pod itself must go to that zone
+
+
+def test_zones_where_others_lack_room_are_spared() -> None:
+    places = {
+        one.name: one
+        for one in (
+            place("n1", 3, young("one-1", 1)),
+            place("n2", 1, zone="b"),
+            place("n3", 2, zone="c"),
+        )
+    }
+    for scarce, goal in (((), "n2"), (("b",), "n3"), (("b", "c"), "n2")):
+        swap = swap_for(BIG, "a", places, scarce)
+        assert swap is not None
+        assert [name for _, name in swap.leaving] == [goal]
 
 
 def test_taints_and_labels_are_heeded() -> None:

@@ -32,12 +32,16 @@ from dovetail.kube.client import ChangeType
 from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.plan import Cost, Plan
 from dovetail.model.problem import Problem
-from dovetail.model.resources import Resources, add, pod_requests, subtract, total
+from dovetail.model.resources import CPU, MEMORY, Resources, add, pod_requests, subtract, total
 
 MOST = 4  # pods that are made anew for one that lost its room
 FEW = 32  # nodes that are looked at for one
+MOST_PODS = 16  # that room is made for in one plan
 REASON = "Underutilized"  # of the disruption budgets that are kept to
-LONGEST_NAMING = SECOND  # until pods are nominated, where nominations are written at all
+# Until a pod is nominated: one whose like is nominated there waits for its turn, of a second.
+LONGEST_NAMING = 2 * SECOND
+LONGEST_BINDING = SECOND // 2  # until a pod that is made anew is bound, before the next one is evicted
+LONGEST = 5 * SECOND  # for which plans wait for room to be made
 TIMES = 3  # for one pod: what is made anew may take the room again before it is nominated
 
 
@@ -63,29 +67,18 @@ class Place:
         return self.machine.name
 
 
-def swaps(wanted: Sequence[tuple[Pod, str]], places: dict[str, Place]) -> list[Swap]:
-    """How pods get room, the largest first, each with the zone that it must go to ("" for any).
-
-    `places`, by name, are afterwards as they will be.
+def swap_for(pod: Pod, zone: str, places: Mapping[str, Place], scarce: Collection[str] = ()) -> Swap | None:
+    """How the pod, which must go to that zone ("" for any), gets room on one of these machines, by name: so
+    that the fewest pods leave it, of them the smallest. They go to zones where room is `scarce` only if there
+    is none elsewhere. None if there is no way. Pure.
     """
-    found = []
-    for pod, zone in sorted(wanted, key=lambda item: (size(item[0]), item[0].key), reverse=True):
-        swap = _swap(pod, zone, places)
-        if swap is not None:
-            found.append(swap)
-            _carry_out(swap, places)
-    return found
-
-
-def _swap(pod: Pod, zone: str, places: Mapping[str, Place]) -> Swap | None:
-    """The one that moves the fewest pods, of them the smallest."""
     asked, found = pod_requests(pod), list[Swap]()
     targets = (
         one for one in places.values() if zone in ("", zone_of(one.machine)) and suits(pod, one.machine)
     )
     lacking = sorted(targets, key=lambda one: (_lack(one.free, asked), one.name))
     for target in lacking[:FEW]:
-        leaving = _leaving(pod, target, places)
+        leaving = _leaving(pod, target, places, scarce)
         if leaving is not None:
             found.append(Swap(pod, target.name, leaving))
     return min(found, key=_price, default=None)
@@ -102,7 +95,9 @@ def _lack(free: Resources, asked: Resources) -> int:
     )
 
 
-def _leaving(pod: Pod, target: Place, places: Mapping[str, Place]) -> tuple[tuple[Pod, str], ...] | None:
+def _leaving(
+    pod: Pod, target: Place, places: Mapping[str, Place], scarce: Collection[str]
+) -> tuple[tuple[Pod, str], ...] | None:
     """Pods to leave the target, with where they go, so that it has room for the pod; None: they are too many.
 
     One that is enough alone, the smallest of these; else the largest first.
@@ -113,14 +108,14 @@ def _leaving(pod: Pod, target: Place, places: Mapping[str, Place]) -> tuple[tupl
     young = sorted((one for one in target.young if one.spec.priority <= pod.spec.priority), key=size)
     for one in young:
         if enough(add(needed, pod_requests(one))):
-            goal = _goal(one, target, places, {})
+            goal = _goal(one, target, places, {}, scarce)
             if goal:
                 return ((one, goal),)
     found, taken = list[tuple[Pod, str]](), dict[str, Resources]()
     for one in reversed(young):
         if len(found) == MOST:
             return None
-        goal = _goal(one, target, places, taken)
+        goal = _goal(one, target, places, taken, scarce)
         if goal:
             found.append((one, goal))
             taken[goal] = subtract(taken.get(goal, places[goal].free), pod_requests(one))
@@ -130,7 +125,13 @@ def _leaving(pod: Pod, target: Place, places: Mapping[str, Place]) -> tuple[tupl
     return None
 
 
-def _goal(pod: Pod, source: Place, places: Mapping[str, Place], taken: Mapping[str, Resources]) -> str:
+def _goal(
+    pod: Pod,
+    source: Place,
+    places: Mapping[str, Place],
+    taken: Mapping[str, Resources],
+    scarce: Collection[str],
+) -> str:
     """The name of the machine with the least room that is enough for the pod; "" for none."""
     asked, same = pod_requests(pod), leans(pod)
     able = []
@@ -139,20 +140,8 @@ def _goal(pod: Pod, source: Place, places: Mapping[str, Place], taken: Mapping[s
             continue
         left = subtract(taken.get(one.name, one.free), asked)
         if enough(left) and suits(pod, one.machine):
-            able.append((left.get("cpu", 0), left.get("memory", 0), one.name))
-    return min(able)[2] if able else ""
-
-
-def _carry_out(swap: Swap, places: dict[str, Place]) -> None:
-    target = places[swap.machine]
-    gone = {pod.key for pod, _ in swap.leaving}
-    free = subtract(target.free, pod_requests(swap.pod))
-    for pod, goal in swap.leaving:
-        asked, other = pod_requests(pod), places[goal]
-        free = add(free, asked)
-        places[goal] = Place(other.machine, subtract(other.free, asked), other.young)
-    young = tuple(pod for pod in target.young if pod.key not in gone)
-    places[swap.machine] = Place(target.machine, free, young)
+            able.append((zone_of(one.machine) in scarce, left.get(CPU, 0), left.get(MEMORY, 0), one.name))
+    return min(able)[-1] if able else ""
 
 
 def unstarted(pod: Pod, now: int) -> bool:
@@ -161,12 +150,13 @@ def unstarted(pod: Pod, now: int) -> bool:
 
     A pod is Pending until all of its containers run: of several, some may have before.
     """
+    if pod.status.phase != "Pending":
+        return False
     owner = pod.metadata.controller()
     return (
         owner is not None
         and owner.kind == "ReplicaSet"
         and bool(pod.spec.node_name)
-        and pod.status.phase == "Pending"
         and not pod.deleting
         and len(pod.spec.containers) == 1
         and not (pod.spec.init_containers or pod.spec.resource_claims)
@@ -186,15 +176,19 @@ class RoomMaker:
         self._context = context
         self._state = context.state
         self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
-        self._unnamed: dict[str, str] = {}  # by key of a pod the node that it is to be nominated to
-        self._all_named = asyncio.Event()
+        self._named = "", ""  # the key of a pod, and the node to which it is waited for that it is nominated
+        self._heir = ""  # what makes (by UID) the pod of which is waited for that it is bound
+        self._came = asyncio.Event()
         self._state.subscribe(self._notice)
+        self._state.on_bound(self._bound)
 
     def _notice(self, _: type[Object], __: ChangeType, ___: Object | None, new: Object | None) -> None:
-        if isinstance(new, Pod) and self._unnamed.get(new.key) == new.status.nominated_node_name:
-            del self._unnamed[new.key]
-            if not self._unnamed:
-                self._all_named.set()
+        if isinstance(new, Pod) and self._named == (new.key, new.status.nominated_node_name):
+            self._came.set()
+
+    def _bound(self, pod: Pod, _: str) -> None:
+        if self._heir and self._heir == _owner(pod):
+            self._came.set()
 
     async def make_room(self, problem: Problem, plan: Plan) -> Plan:
         """The plan without the claims of pods that get room on nodes which are there, and without these."""
@@ -207,8 +201,7 @@ class RoomMaker:
         ]
         if not wanted:
             return plan
-        found = swaps(wanted, self._places({pod.key for pod, _ in wanted}))
-        helped = await self._carry_out(found)
+        helped = await self._help(sorted(wanted, key=lambda item: (size(item[0]), item[0].key), reverse=True))
         claims = tuple(claim for claim in plan.claims if helped.isdisjoint(claim.pods))
         spared = sum(claim.price for claim in plan.claims) - sum(claim.price for claim in claims)
         cost = Cost(plan.cost.hourly - spared, max(plan.cost.lower_bound - spared, 0))
@@ -239,16 +232,39 @@ class RoomMaker:
             and movable(pod)
         )
 
-    def _places(self, but: Collection[str]) -> dict[str, Place]:
-        """By name the machines that are up, whose pools let nodes be disrupted; none where pods keep others
-        away. `but` are keys of pods whose places are void.
+    async def _help(self, wanted: Sequence[tuple[Pod, str]]) -> frozenset[str]:
+        """Make room for the pods, each with its zone; keys of those for which all that were to leave go."""
+        pools = frozenset(pool.metadata.name for pool in self._state.all(NodePool) if self._allows(pool))
+        if not pools or any(map(required_anti_affinity, self._state.all(Pod))):
+            return frozenset()
+        until, helped = self._context.clock.monotonic() + LONGEST, list[Swap]()
+        for number, (pod, zone) in enumerate(wanted[:MOST_PODS], 1):
+            scarce = {other for _, other in wanted[number:]}
+            # Each is looked for as things stand then: what is to leave may have started meanwhile.
+            while self._context.clock.monotonic() < until and self._helps(pod):
+                swap = swap_for(pod, zone, self._places(pools, pod.key), scarce)
+                if swap is None or self._context.brakes.move_refused(len(swap.leaving)):
+                    break
+                self._helped.setdefault(pod.metadata.uid, []).append(swap)
+                await nominate(self._context, (pod.key,), swap.machine)
+                if await self._emptied(swap):
+                    helped.append(swap)
+                    break
+        if helped:
+            self._context.log.record(
+                "room.made",
+                pods=[swap.pod.key for swap in helped],
+                leaving=[pod.key for swap in helped for pod, _ in swap.leaving],
+            )
+        return frozenset(swap.pod.key for swap in helped)
+
+    def _places(self, pools: Collection[str], but: str) -> dict[str, Place]:
+        """By name the machines that are up, with what may leave those of the pools; `but` is the key of a pod
+        whose place is void.
         """
-        if any(map(required_anti_affinity, self._state.all(Pod))):
-            return {}
-        open_pools = {pool.metadata.name for pool in self._state.all(NodePool) if self._allows(pool)}
         promised = defaultdict[str, list[Pod]](list)
         for pod, machine in self._state.places(self._state.pods_on("")):
-            if pod.key not in but:
+            if pod.key != but:
                 promised[machine.name].append(pod)
         found, now = {}, self._context.clock.now()
         for machine in self._state.machines():
@@ -256,7 +272,7 @@ class RoomMaker:
                 continue
             bound = self._state.pods_on(machine.name)
             taken = total(map(pod_requests, promised[machine.name]))
-            young = tuple(pod for pod in bound if machine.pool in open_pools and unstarted(pod, now))
+            young = tuple(pod for pod in bound if machine.pool in pools and unstarted(pod, now))
             found[machine.name] = Place(machine, subtract(room_left(machine, bound), taken), young)
         return found
 
@@ -265,49 +281,36 @@ class RoomMaker:
         now, paused = self._context.clock.now(), self._context.brakes.disruption_paused(pool)
         return not paused and allowed_disruptions(pool.spec.disruption.budgets, REASON, 1, 0, now) > 0
 
-    async def _carry_out(self, found: Sequence[Swap]) -> frozenset[str]:
-        """Keys of the pods for which all that were to leave go."""
-        number = sum(len(swap.leaving) for swap in found)
-        if not found or self._context.brakes.move_refused(number):
-            return frozenset()
-        for swap in found:
-            self._helped.setdefault(swap.pod.metadata.uid, []).append(swap)
-            await nominate(self._context, (swap.pod.key,), swap.machine)
-        await self._named(found)
-        for swap in found:
-            if not self._has_name(swap):
-                self._helped[swap.pod.metadata.uid] *= TIMES  # it may not be allowed: no other try
-        helped = frozenset(
-            {swap.pod.key for swap in found if self._has_name(swap) and await self._emptied(swap)}
-        )
-        self._context.brakes.moved(number)
-        self._context.log.record(
-            "room.made",
-            pods=sorted(helped),
-            leaving=[pod.key for swap in found if swap.pod.key in helped for pod, _ in swap.leaving],
-        )
-        return helped
-
-    async def _named(self, found: Sequence[Swap]) -> None:
-        """Wait until these pods are nominated: what is free by then would be taken by what is made anew."""
-        self._unnamed = {swap.pod.key: swap.machine for swap in found if not self._has_name(swap)}
-        self._all_named.clear()
-        if self._unnamed:
-            await within(self._context.clock, self._all_named, LONGEST_NAMING)
-        self._unnamed = {}
-
-    def _has_name(self, swap: Swap) -> bool:
-        """True iff the pod is nominated to its machine: else its room would not be kept."""
-        pod = self._state.get(Pod, swap.pod.key)
-        return pod is not None and pod.status.nominated_node_name == swap.machine
-
     async def _emptied(self, swap: Swap) -> bool:
-        """True iff all leave that have to."""
+        """True iff all leave that have to, one after the other, each while the pod is nominated to the node.
+
+        Any attempt to schedule it takes that away. What is free there by then would be taken by what is made
+        anew, to which the scheduler comes before it can be nominated.
+        """
         for pod, goal in swap.leaving:
+            if not await self._has_name(swap):
+                self._helped[swap.pod.metadata.uid] *= TIMES  # it may not be allowed: no other try
+                return False
             self._state.promise(pod, goal)
+            self._heir = _owner(pod)
+            self._came.clear()
             if not await self._evict(pod, swap.pod):
                 return False
+            await within(self._context.clock, self._came, LONGEST_BINDING)
+            self._heir = ""
+        self._context.brakes.moved(len(swap.leaving))
         return True
+
+    async def _has_name(self, swap: Swap) -> bool:
+        """True iff the pod is nominated to its machine, which is waited for."""
+        pod = self._state.get(Pod, swap.pod.key)
+        if pod is None or pod.status.nominated_node_name == swap.machine:
+            return pod is not None
+        self._named = swap.pod.key, swap.machine
+        self._came.clear()
+        await within(self._context.clock, self._came, LONGEST_NAMING)
+        self._named = "", ""
+        return self._came.is_set()
 
     async def _evict(self, pod: Pod, other: Pod) -> bool:
         """Ask for it as it was seen: if it has started since then, the API server refuses."""
@@ -323,3 +326,8 @@ class RoomMaker:
         message = f"Evicted pod before it started: makes room for {other.key}, another node has room for it"
         await self._context.recorder.publish(pod, "Normal", "Evicted", message, dedupe=(meta.uid,))
         return True
+
+
+def _owner(pod: Pod) -> str:
+    owner = pod.metadata.controller()
+    return owner.uid if owner is not None else ""
