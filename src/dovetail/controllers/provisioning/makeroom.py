@@ -40,6 +40,7 @@ MOST_PODS = 16  # that room is made for in one plan
 REASON = "Underutilized"  # of the disruption budgets that are kept to
 # Until a pod is nominated: one whose like is nominated there waits for its turn, of a second.
 LONGEST_NAMING = 2 * SECOND
+CALM = SECOND // 10  # for which it has to be: as the nomination changes, the scheduler may try it at once
 LONGEST_BINDING = SECOND // 2  # until a pod that is made anew is bound, before the next one is evicted
 LONGEST = 5 * SECOND  # for which plans wait for room to be made
 TIMES = 3  # for one pod: what is made anew may take the room again before it is nominated
@@ -240,9 +241,10 @@ class RoomMaker:
         until, helped = self._context.clock.monotonic() + LONGEST, list[Swap]()
         for number, (pod, zone) in enumerate(wanted[:MOST_PODS], 1):
             scarce = {other for _, other in wanted[number:]}
+            void = {other.key for other, _ in wanted} - {swap.pod.key for swap in helped}
             # Each is looked for as things stand then: what is to leave may have started meanwhile.
             while self._context.clock.monotonic() < until and self._helps(pod):
-                swap = swap_for(pod, zone, self._places(pools, pod.key), scarce)
+                swap = swap_for(pod, zone, self._places(pools, void), scarce)
                 if swap is None or self._context.brakes.move_refused(len(swap.leaving)):
                     break
                 self._helped.setdefault(pod.metadata.uid, []).append(swap)
@@ -258,13 +260,13 @@ class RoomMaker:
             )
         return frozenset(swap.pod.key for swap in helped)
 
-    def _places(self, pools: Collection[str], but: str) -> dict[str, Place]:
-        """By name the machines that are up, with what may leave those of the pools; `but` is the key of a pod
-        whose place is void.
+    def _places(self, pools: Collection[str], but: Collection[str]) -> dict[str, Place]:
+        """By name the machines that are up, with what may leave those of the pools; `but` are keys of pods
+        whose places are void.
         """
         promised = defaultdict[str, list[Pod]](list)
         for pod, machine in self._state.places(self._state.pods_on("")):
-            if pod.key != but:
+            if pod.key not in but:
                 promised[machine.name].append(pod)
         found, now = {}, self._context.clock.now()
         for machine in self._state.machines():
@@ -302,15 +304,23 @@ class RoomMaker:
         return True
 
     async def _has_name(self, swap: Swap) -> bool:
-        """True iff the pod is nominated to its machine, which is waited for."""
+        """True iff the pod is nominated to its machine, and has been for a while: both are waited for."""
+        clock = self._context.clock
+        until = clock.monotonic() + LONGEST_NAMING
+        while (left := until - clock.monotonic()) > 0:
+            self._named = swap.pod.key, swap.machine
+            self._came.clear()
+            if not self._names(swap):
+                await within(clock, self._came, left)
+            self._named = "", ""
+            await clock.sleep(CALM)
+            if self._names(swap):
+                return True
+        return False
+
+    def _names(self, swap: Swap) -> bool:
         pod = self._state.get(Pod, swap.pod.key)
-        if pod is None or pod.status.nominated_node_name == swap.machine:
-            return pod is not None
-        self._named = swap.pod.key, swap.machine
-        self._came.clear()
-        await within(self._context.clock, self._came, LONGEST_NAMING)
-        self._named = "", ""
-        return self._came.is_set()
+        return pod is not None and pod.status.nominated_node_name == swap.machine
 
     async def _evict(self, pod: Pod, other: Pod) -> bool:
         """Ask for it as it was seen: if it has started since then, the API server refuses."""
