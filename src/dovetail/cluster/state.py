@@ -239,12 +239,17 @@ class State:
         self._promises.make(pod, name, self._clock.now())
         self._promised(pod.key)
 
+    def withdraw(self, pod: Pod) -> None:
+        """The waiting pod's place is void."""
+        self._promises.forget(pod.key)
+        self._promised(pod.key)
+
     def _promised(self, key: str) -> None:
         for callback in self._on_promise:
             callback(key)
 
     def on_promise(self, callback: Callable[[str], None]) -> None:
-        """Call back with the key of every pod that is given a place."""
+        """Call back with the key of every pod that is given a place, or whose place is withdrawn."""
         self._on_promise.append(callback)
 
     def on_bound(self, callback: Callable[[Pod, str], None]) -> None:

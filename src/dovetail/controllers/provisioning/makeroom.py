@@ -226,25 +226,25 @@ class RoomMaker:
         return now is not None and now.metadata.uid == pod.metadata.uid and now.deleting
 
     def _helps(self, pod: Pod) -> bool:
-        return (
-            not pod.spec.node_name
-            and len(self._helped.get(pod.metadata.uid, ())) < TIMES
-            and self._state.displaced(pod)
-            and movable(pod)
-        )
+        waits = not pod.spec.node_name and self._state.displaced(pod)
+        return waits and movable(pod) and self._tries(pod) < TIMES
+
+    def _tries(self, pod: Pod) -> int:
+        return len(self._helped.get(pod.metadata.uid, ()))
 
     async def _help(self, wanted: Sequence[tuple[Pod, str]]) -> frozenset[str]:
         """Make room for the pods, each with its zone; keys of those for which all that were to leave go."""
         pools = frozenset(pool.metadata.name for pool in self._state.all(NodePool) if self._allows(pool))
         if not pools or any(map(required_anti_affinity, self._state.all(Pod))):
             return frozenset()
+        for pod, _ in wanted:  # nominated as before, they would keep each other from their turns
+            self._state.withdraw(pod)
         until, helped = self._context.clock.monotonic() + LONGEST, list[Swap]()
         for number, (pod, zone) in enumerate(wanted[:MOST_PODS], 1):
             scarce = {other for _, other in wanted[number:]}
-            void = {other.key for other, _ in wanted} - {swap.pod.key for swap in helped}
             # Each is looked for as things stand then: what is to leave may have started meanwhile.
-            while self._context.clock.monotonic() < until and self._helps(pod):
-                swap = swap_for(pod, zone, self._places(pools, void), scarce)
+            while self._context.clock.monotonic() < until and self._tries(pod) < TIMES:
+                swap = swap_for(pod, zone, self._places(pools, pod.key), scarce)
                 if swap is None or self._context.brakes.move_refused(len(swap.leaving)):
                     break
                 self._helped.setdefault(pod.metadata.uid, []).append(swap)
@@ -260,13 +260,13 @@ class RoomMaker:
             )
         return frozenset(swap.pod.key for swap in helped)
 
-    def _places(self, pools: Collection[str], but: Collection[str]) -> dict[str, Place]:
-        """By name the machines that are up, with what may leave those of the pools; `but` are keys of pods
-        whose places are void.
+    def _places(self, pools: Collection[str], but: str) -> dict[str, Place]:
+        """By name the machines that are up, with what may leave those of the pools; `but` is the key of a pod
+        whose place is void.
         """
         promised = defaultdict[str, list[Pod]](list)
         for pod, machine in self._state.places(self._state.pods_on("")):
-            if pod.key not in but:
+            if pod.key != but:
                 promised[machine.name].append(pod)
         found, now = {}, self._context.clock.now()
         for machine in self._state.machines():
