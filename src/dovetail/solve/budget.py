@@ -45,8 +45,8 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # comes after them take about so many times as long as encoding and finding domains for them, and more with
 # many copies of a pod: 0.9 to 1.2 times with five, up to 1.8 with 25. Writing a plan down takes so many times
 # as long as encoding, without and with pods that have a node.
-_PROOF = 1.5  # times as long as encoding: the cheap proofs
-_NODES, _COPY, _COPIES, _CLOSING, _WRITING = 1.0, 0.03, 25, 0.4, 0.3
+_PROOF = 2.0  # times as long as encoding: the cheap proofs
+_NODES, _COPY, _COPIES, _CLOSING, _WRITING = 1.0, 0.03, 25, 0.3, 0.1
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15

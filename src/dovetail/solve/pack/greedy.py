@@ -212,7 +212,8 @@ class Stock:
         protected = columns.reserved | np.isin(columns.pool, limited) | drawing
         self.scarce = bool(protected.any())
         some = np.arange(len(columns.price))
-        if len(amounts) > CROWD:  # what another one beats for all kinds is not held against all items
+        # What another one beats for all kinds need not be held against many items.
+        if len(amounts) > CROWD or instance.work.short:
             both = np.concatenate([suited, welcome]) if more else suited
             some = undominated(both, self.capacity, columns.price, protected)
         self.feasible = np.zeros((len(amounts), len(columns.price)), dtype=np.bool_)
