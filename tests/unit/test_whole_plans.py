@@ -63,3 +63,13 @@ def test_pods_take_the_alternative_that_costs_less_together() -> None:
     }
     plan = planned(scenario(sized([1500, 1500, 900], rule), [pool("general")], instance_types()))
     assert all(claim.capacity_type == "spot" for claim in plan.claims)
+
+
+def test_pods_that_only_a_node_that_is_there_suits_keep_their_room() -> None:
+    """A proof leaves them out, as none can be bought for them: its plan gave their room to another pod."""
+    pods = [*sized([500, 1000], {"nodeSelector": {labels.HOSTNAME: "node-a"}}), *sized([0, 0, 1000], {})[2:]]
+    nodes = [node("node-a", "zone-a", 2)]
+    problem = to_problem(scenario(pods, [pool("general")], instance_types(), nodes=nodes))
+    plan = solve(problem, Budget(work=200_000))
+    assert verify(problem, plan) == ()
+    assert [len(claim.pods) for claim in plan.claims] == [1]

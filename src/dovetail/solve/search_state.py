@@ -197,7 +197,7 @@ class Case:
         known = dual_values if self.dual_values else None
         rules = partial(self.context.topology_bound.bound, self.free, promised, hourly) if ruled else None
         proof = prove(Question(proofs, hourly, known, self.tied, rules))
-        if not proofs.better:
+        if not proofs.better or len(scope.pods) < len(promised):  # a proof leaves out pods without offerings
             return proof, None
         return proof, plan_from_patterns(
             (instance, columns, Limits(instance, columns)), scope, proofs.better, hourly
