@@ -119,7 +119,7 @@ class Parts:
             monkeypatch.setattr(searching, name, getattr(self, name))
         monkeypatch.setattr(searching, "Prospects", self.prospects)
         monkeypatch.setattr(searching, "Room", self.room)
-        monkeypatch.setattr(searching, "held_back", lambda *_: frozenset())
+        monkeypatch.setattr(searching, "held_back", lambda *_: {})
         monkeypatch.setattr(
             searching, "mixed", lambda candidates, _: " ".join(one.name for one in candidates) in self.mixed
         )
@@ -611,3 +611,60 @@ def test_what_was_refused_for_other_pods_sake_is_asked_again_with_another_questi
     case.tried.clear()
     case.play(monkeypatch, memory=memory, now=5 * MINUTE)
     assert case.tried == ["a1 a2", "a1", "a2"]
+
+
+@pytest.mark.parametrize(
+    ("fits", "restless", "tried"),
+    [
+        ((), ["other-0", "other-1"], []),  # the very nodes that have room are no more quiet than before
+        ((), ["other-1"], ["a1"]),
+        (["a1"], ["other-0", "other-1"], ["a1"]),  # asked without their room: that was not tried
+    ],
+)
+def test_what_waits_for_quiet_nodes_is_not_planned_again_until_they_are(
+    monkeypatch: pytest.MonkeyPatch, fits: Sequence[str], restless: Sequence[str], tried: list[str]
+) -> None:
+    memory = Memory()
+    case = parts(
+        node("a1"),
+        worth={"a1": 0.0},
+        unsettled=["a1"],
+        asked={"others": 2, "restless": frozenset(["other-0"])},
+    )
+    assert stays(case.play(monkeypatch, memory=memory)) == {"a1": UNSETTLED}
+    again = parts(
+        node("a1"),
+        worth={"a1": 0.0},
+        fits=fits,
+        unsettled=["a1"],
+        asked={"others": 2, "restless": frozenset(restless)},
+    )
+    again.play(monkeypatch, memory=memory, now=MINUTE)
+    assert again.tried == tried
+
+
+@pytest.mark.parametrize(
+    ("restless", "tried"),
+    [
+        (["other-0", "other-1"], []),
+        (["other-0"], []),
+        (["other-1"], ["a1"]),  # there may be room by now
+        ([], ["a1"]),
+    ],
+)
+def test_a_spot_node_that_nothing_follows_is_asked_again_once_another_one_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, restless: Sequence[str], tried: list[str]
+) -> None:
+    """It is asked without the room of nodes that are not quiet."""
+    memory = Memory()
+
+    def case(*names: str) -> Parts:
+        asked = {"others": 2, "restless": frozenset(names)}
+        return parts(node("a1", spot=True), homeless=["a1"], asked=asked)
+
+    first = case("other-0")
+    assert stays(first.play(monkeypatch, memory=memory)) == {"a1": SPOT_DISABLED}
+    assert (first.tried, first.buys) == (["a1"], [False])
+    again = case(*restless)
+    again.play(monkeypatch, memory=memory, now=MINUTE)
+    assert again.tried == tried

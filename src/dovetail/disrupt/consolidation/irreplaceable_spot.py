@@ -20,6 +20,7 @@ import numpy as np
 
 from dovetail.api.core import Affinity, NodeSelectorTerm, Pod, Toleration
 from dovetail.base.memo import by_identity
+from dovetail.disrupt.consolidation.price import SPOT_DISABLED, UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
@@ -37,29 +38,32 @@ _EXACT = 1e-9  # of what pods ask for: sums of floats are off by less
 _Asked = tuple[tuple[str, int], ...]  # what a pod asks for, in order of names
 
 
-def held_back(question: Question, candidates: Sequence[Candidate], market: Market) -> frozenset[str]:
-    """Names of nodes that stay whatever is planned: spot that spot may not follow, with pods that find no
-    room on other nodes, and too cheap for whatever could be bought for these.
+def held_back(question: Question, candidates: Sequence[Candidate], market: Market) -> dict[str, str]:
+    """Nodes that stay whatever is planned, by name, and why: spot that spot may not follow, with pods that
+    find no room on other nodes, and too cheap for whatever could be bought for these.
 
     They are in no larger set either: such a node goes with others only if all their pods find room, and those
-    that go as well leave less of it.
+    that go as well leave less of it. Room on nodes that are not quiet is none to go to, but nothing is bought
+    for it.
     """
     spot = [candidate for candidate in candidates if candidate.spot]
     if question.spot_to_spot or not spot:
-        return frozenset()
-    free = _Free(question, spot)
+        return {}
+    quiet = _Free(question, spot, question.closed | question.restless)
+    everywhere = _Free(question, spot, question.closed) if question.restless else quiet
     volumes = question.problem.volumes
-    found = []
+    found = {}
     for candidate in spot:
-        left = free.homeless(candidate)
-        if not left:
+        if not quiet.homeless(candidate):
             continue
+        ceiling = candidate.price - candidate.needed
         sold = market.after_spot(question.problem, candidate.pods)
-        if sold.least_for(left) > candidate.price - candidate.needed and not any(
+        left = everywhere.homeless(candidate)
+        if (sold.least_for(left) if left else sold.least) > ceiling and not any(
             left_out(pod, volumes) for pod in candidate.pods
         ):  # of pods that are in no plan the search has something else to say
-            found.append(candidate.name)
-    return frozenset(found)
+            found[candidate.name] = SPOT_DISABLED if left else UNSETTLED
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +163,15 @@ class _Types:
 
 
 class _Free:
-    """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is."""
+    """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is.
 
-    def __init__(self, question: Question, candidates: Sequence[Candidate]) -> None:
+    `shut` ones take none.
+    """
+
+    def __init__(self, question: Question, candidates: Sequence[Candidate], shut: frozenset[str]) -> None:
         self._kinds = {candidate.name: Counter(map(_asked, candidate.pods)) for candidate in candidates}
         names = sorted({name for kinds in self._kinds.values() for asked in kinds for name, _ in asked})
-        nodes = [
-            node for node in question.problem.nodes if node.initialized and node.name not in question.closed
-        ]
+        nodes = [node for node in question.problem.nodes if node.initialized and node.name not in shut]
         self._row = {node.name: row for row, node in enumerate(nodes)}
         free = [
             [node.allocatable.get(name, 0) - node.occupancy.requests.get(name, 0) for name in names]

@@ -20,6 +20,7 @@ TOO_FEW_SPOT = (
     "SpotToSpotConsolidation requires 15 cheaper instance type options than the current candidate to "
     "consolidate, got {}"
 )
+UNSETTLED = "Pods of the node have room on nodes that are not quiet yet"
 FILTERED = "Filtering by price: minValues requirement is not met for label {}"
 
 

@@ -12,7 +12,7 @@ from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.irreplaceable_spot import held_back
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
+from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, UNSETTLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question, Refusal
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
@@ -65,7 +65,6 @@ REPLACED_ENOUGH = (
     "is left of these is kept for moves that save a quarter of the node's price or more"
 )
 _WORTH_THE_REST = 0.25  # of a node's price: replacing it is worth moves that are kept for deletions
-UNSETTLED = "Pods of the node have room on nodes that are not quiet yet"
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
@@ -90,6 +89,14 @@ def search(question: Question, memory: Memory, work: SolveBudget, now: int) -> A
     return finding
 
 
+class _Unsettled(Refused):
+    """Pods have room on these nodes, which are not quiet yet."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(UNSETTLED)
+        self.names = names
+
+
 class _Search:
     """One turn. `_stay` says of nodes that were looked at why they stay."""
 
@@ -99,7 +106,7 @@ class _Search:
         self._work = work
         self._now = now
         self._stay: dict[str, str] = {}
-        self._held: frozenset[str] = frozenset()  # nodes that stay whatever is planned
+        self._held: dict[str, str] = {}  # nodes that stay whatever is planned, and why
         self._others: list[Move] = []
         self._planned = 0
         self._at = MULTI
@@ -113,7 +120,7 @@ class _Search:
 
     def run(self) -> Asking:
         self._held = held_back(self._question, self._candidates, self._memory.market)
-        self._stay.update(dict.fromkeys(self._held, SPOT_DISABLED))
+        self._stay.update(self._held)
         self._candidates = [one for one in self._candidates if one.name not in self._held]
         if not self._candidates:
             return Finding(None, self._refusals())
@@ -184,7 +191,7 @@ class _Search:
     def _stuck(self, candidate: Candidate) -> bool:
         """True iff its pods found no room when it alone was imagined away: without others there is less."""
         alone = (candidate,)
-        return self._only_room(alone) and bool(self._memory.refused(alone, self._now))
+        return self._only_room(alone) and bool(self._memory.refused(alone, self._now, quiet=True))
 
     def _together(self) -> Generator[Problem, Plan, Move | None]:
         """Several nodes whose pods go to new ones: the most promising first, in sets of several sizes."""
@@ -222,14 +229,11 @@ class _Search:
     def _alone(self) -> Generator[Problem, Plan, Move | None]:
         """One node after the other; says of each why it stays."""
         found = []
-        room = Room(self._question, self._prospects.appraisal, self._candidates, self._question.closed)
         move_budget = self._question.move_budget(replacing=True)
         for candidate in self._candidates:
-            most = self._hope(candidate, room)
+            most = self._hope(candidate)
             if most < candidate.needed:
-                self._stay[candidate.name] = (
-                    NO_CHEAPER if self._prospects.replaceable(candidate) else SPOT_DISABLED
-                )
+                self._stay[candidate.name] = self._hopeless(candidate)
             elif self._too_little(candidate, most, move_budget):
                 self._stay[candidate.name] = REPLACED_ENOUGH
             else:
@@ -237,7 +241,7 @@ class _Search:
         for _, _, candidate in sorted(found, key=lambda entry: entry[:2]):
             if not self._work.left:
                 return None
-            move = yield from self._tried((candidate,))
+            move = yield from self._tried((candidate,), quiet=self._only_room((candidate,)))
             if move is not None and self._too_little(candidate, move.saving, move_budget):
                 self._stay[candidate.name] = REPLACED_ENOUGH
             elif move is not None:
@@ -251,18 +255,41 @@ class _Search:
             candidate.pool, candidate.pods
         )
 
-    def _hope(self, candidate: Candidate, room: Room) -> float:
+    def _hope(self, candidate: Candidate) -> float:
         """What taking this node alone should save: by one node for what finds no room, or by several."""
         self._work.spend(1)
-        prospects = self._prospects
-        shapes = [prospects.appraisal.pod_class[pod.key] for pod in candidate.pods]
-        left = room.homeless(shapes, candidate)
-        if left and self._only_room((candidate,)):
+        prospects, only_room = self._prospects, self._only_room((candidate,))
+        left = self._homeless(candidate, self._quiet_room if only_room else self._room)
+        if left and only_room:
             return float("-inf")
         least = prospects.least(candidate, left) if left else 0
         by_one = float("-inf") if least is None else float(candidate.price - least)
         by_many = prospects.if_bought(candidate)
         return max(by_one, by_many) if by_many > (1 - _SPARSE) * candidate.price else by_one
+
+    def _hopeless(self, candidate: Candidate) -> str:
+        """Why a node stays of which nothing is to be hoped for."""
+        if self._prospects.replaceable(candidate):
+            return NO_CHEAPER
+        settled = not self._question.restless or self._homeless(candidate, self._room)
+        return SPOT_DISABLED if settled else UNSETTLED
+
+    @cached_property
+    def _room(self) -> Room:
+        """On all nodes, not for several moves."""
+        return Room(self._question, self._prospects.appraisal, self._candidates, self._question.closed)
+
+    @cached_property
+    def _quiet_room(self) -> Room:
+        """The same without nodes that are not quiet."""
+        if not self._question.restless:
+            return self._room
+        shut = self._question.closed | self._question.restless
+        return Room(self._question, self._prospects.appraisal, self._candidates, shut)
+
+    def _homeless(self, candidate: Candidate, room: Room) -> list[int]:
+        shapes = [self._prospects.appraisal.pod_class[pod.key] for pod in candidate.pods]
+        return room.homeless(shapes, candidate)
 
     def _tried(
         self, candidates: Sequence[Candidate], most: int = 0, *, quiet: bool = False
@@ -273,9 +300,9 @@ class _Search:
         `most`: how many they were at first. `quiet`: no pod comes to a node that is not quiet.
         """
         chosen, most = tuple(candidates), max(most, len(candidates))
-        text = self._memory.refused(chosen, self._now)
+        text = self._memory.refused(chosen, self._now, quiet=quiet)
         if not text:
-            only_room = self._only_room(chosen)
+            only_room, restless = self._only_room(chosen), self._question.restless
             problem = self._question.without(chosen, quiet=quiet)
             plan = yield replace(problem, buys=not only_room)
             self._planned += 1
@@ -285,12 +312,15 @@ class _Search:
             except Refused as refused:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
-            fleeting = mixed(chosen, plan) or text == UNSETTLED
+                waits = refused.names if isinstance(refused, _Unsettled) else frozenset()
+            fleeting = mixed(chosen, plan)
             if only_room and (stay := _without_room(chosen, plan)):
                 # Others that need a place anyway may have taken the room.
                 text, fleeting = SPOT_DISABLED, bool(self._question.problem.pods)
-            if not (quiet and self._question.restless):  # with all nodes open it may be another answer
-                self._memory.refuse(chosen, text, self._now, fleeting=fleeting)
+            # With all nodes open it may be another answer, unless nothing may be bought.
+            if only_room or not (quiet and restless):
+                waits = restless if quiet else waits
+                self._memory.refuse(chosen, text, self._now, fleeting=fleeting, restless=waits)
             fewer = [candidate for candidate in chosen if candidate.name not in stay]
             shrunk = most > _MANY and len(fewer) <= most // _SHRINK
             if stay and fewer and not shrunk and self._work.left:
@@ -301,9 +331,10 @@ class _Search:
 
     def _settled(self, move: Move, *, quiet: bool) -> Move:
         """Raises Refused where nothing is bought because of room on nodes that are not quiet yet."""
-        if quiet or move.claims or self._question.restless.isdisjoint(move.places):
+        waits = self._question.restless.intersection(move.places)
+        if quiet or move.claims or not waits:
             return move
-        raise Refused(UNSETTLED)
+        raise _Unsettled(waits)
 
     def _only_room(self, chosen: Sequence[Candidate]) -> bool:
         """True iff whatever is bought in place of these nodes is refused: room on others is all that counts.
