@@ -138,7 +138,7 @@ class ServerMachine(RuleBasedStateMachine):
     @rule()
     def read_watch(self) -> None:
         try:
-            while (found := self.watch._read()) is not None:
+            while (found := self.watch.read()) is not None:
                 kind, change = found
                 if isinstance(change, int):
                     continue

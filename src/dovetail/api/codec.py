@@ -38,12 +38,14 @@ def decode_next(document: Mapping[str, Any], old: Mapping[str, Any], view: S) ->
     an object as it is.
     """
     changed: dict[str, Any] = {}
-    for name, key, kind in _fields(type(view)):
-        item, before = document.get(key, _ABSENT), old.get(key, _ABSENT)
-        if item is before:
+    fields = _fields(type(view))
+    if not old.keys() <= document.keys() and not fields.keys().isdisjoint(old.keys() - document.keys()):
+        return decode(document, type(view))
+    for key, item in document.items():
+        before = old.get(key, _ABSENT)
+        if item is before or key not in fields:
             continue
-        if item is _ABSENT:
-            return decode(document, type(view))
+        name, kind = fields[key]
         known = getattr(view, name)
         try:
             if isinstance(known, msgspec.Struct) and isinstance(item, dict) and isinstance(before, dict):
@@ -103,7 +105,7 @@ def _pared(value: Document, kind: type[msgspec.Struct]) -> Document:
 @lru_cache(maxsize=256)
 def _parts(kind: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
     """By key: the struct that is read there, alone or in a list; None for anything else."""
-    return {key: None if key in _WHOLE else _struct_of(of) for _, key, of in _fields(kind)}
+    return {key: None if key in _WHOLE else _struct_of(of) for key, (_, of) in _fields(kind).items()}
 
 
 def _struct_of(kind: Any) -> type[msgspec.Struct] | None:
@@ -123,8 +125,8 @@ def _without_nulls(value: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
-    return tuple((field.name, field.encode_name, field.type) for field in msgspec.structs.fields(kind))
+def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any]]:
+    return {field.encode_name: (field.name, field.type) for field in msgspec.structs.fields(kind)}
 
 
 def encode(value: object) -> Any:

@@ -167,7 +167,7 @@ class PodResourceClaim(Part, frozen=True, kw_only=True):
     name: str = ""
 
 
-class PodSpec(Part, frozen=True, kw_only=True):
+class PodSpec(Part, frozen=True, kw_only=True, weakref=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     resources: ResourceRequirements | None = None

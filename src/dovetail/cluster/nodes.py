@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -31,8 +33,7 @@ EPHEMERAL_PREFIX = "readiness.k8s.io/"
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """A node, its claim, or both. At least one of them is there."""
 
     node: Node | None

@@ -103,7 +103,7 @@ class State:
         self._launched: tuple[int, bool] = (-1, False)  # at which revision, and whether all claims are
         self._pods = PodIndex()
         self._providers = ProviderIndex()
-        self._callbacks: list[Callback] = []
+        self._callbacks: dict[type[Object], list[Callback]] = {kind: [] for kind in self.kinds}
         self._on_promise: list[Callable[[str], None]] = []
         self._on_bound: list[Callable[[Pod, str], None]] = []
         self._replaying = False
@@ -372,9 +372,11 @@ class State:
 
     # Changing -----------------------------------------------------------------------------------------
 
-    def subscribe(self, callback: Callback) -> None:
-        """Call back after every change, in order of subscription."""
-        self._callbacks.append(callback)
+    def subscribe(self, callback: Callback, *kinds: type[Object]) -> None:
+        """Call back after every change of an object of these kinds, or of any, in order of subscription."""
+        for kind, callbacks in self._callbacks.items():
+            if not kinds or issubclass(kind, kinds):
+                callbacks.append(callback)
 
     def replay(self) -> None:
         """Report every object as if it were added, which is no news: for those who subscribed since."""
@@ -428,7 +430,7 @@ class State:
 
     def _report(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """One that fails keeps neither the others nor the watch from their work."""
-        for callback in self._callbacks:
+        for callback in self._callbacks[kind]:
             try:
                 callback(kind, change, old, new)
             except Exception as error:

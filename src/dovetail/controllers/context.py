@@ -105,12 +105,12 @@ class Context:
             on_panic=panicked,
         )
 
-        def gone(kind: type[Object], change: ChangeType, old: Object | None, _: Object | None) -> None:
-            if change == "DELETED" and kind is of and old is not None:
+        def gone(_: type[Object], change: ChangeType, old: Object | None, __: Object | None) -> None:
+            if change == "DELETED" and old is not None:
                 made.forget(old.key)
 
         if isinstance(of, type):
-            self.state.subscribe(gone)
+            self.state.subscribe(gone, of)
         self.panics.expect(name)
         self.queues.append(made)
         return made

@@ -137,7 +137,7 @@ class Interruptions:
         self._queue = queue
         self._claims: dict[str, str] = {}
         self._done: dict[str, set[InterruptionKind]] = {}
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, NodeClaim)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
         """Follow which claim has which instance."""

@@ -127,7 +127,7 @@ class StaticCapacity:
         self._metrics = metrics
         self._full: set[str] = set()  # pools at their limit that are in the log
         self.queue = context.queue("static", self.reconcile, of=NodePool, on_failure=failure_log(context.log))
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, NodePool, NodeClaim)
 
     def notice(self, _: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """Follow the pools, and claims that come or go."""

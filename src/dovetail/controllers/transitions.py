@@ -21,7 +21,7 @@ class Transitions:
         self._context = context
         self._pending: dict[str, tuple[Object, list[str]]] = {}
         self.queue = context.queue("status", self.reconcile, of=self._changed, concurrency=1)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, NodePool, NodeClass, Node)
 
     def notice(
         self,

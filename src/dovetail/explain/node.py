@@ -18,7 +18,7 @@ from dovetail.model.occupancy import is_daemon
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
-from dovetail.model.resources import CPU, MEMORY, pod_requests, subtract, total
+from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtract, total
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
@@ -53,7 +53,7 @@ class NodeStory:
     pool: str  # '' if of none that is given
     planned: bool  # True iff it is to be bought
     offer: Offer | None  # None: type or price are not known
-    pods: tuple[tuple[str, dict[str, int]], ...]  # (pod, requests), the largest first
+    pods: tuple[tuple[str, Resources], ...]  # (pod, requests), the largest first
     fill: tuple[Fill, ...]
     flexible: int = 1  # types that the cloud may choose from
     arriving: int = 0  # pods that the plan adds to a node that is there
@@ -235,6 +235,6 @@ def _total(pods: list[Pod]) -> dict[str, int]:
     return total(pod_requests(pod) for pod in pods)
 
 
-def _largest_first(pods: list[Pod]) -> tuple[tuple[str, dict[str, int]], ...]:
+def _largest_first(pods: list[Pod]) -> tuple[tuple[str, Resources], ...]:
     found = [(pod.key, pod_requests(pod)) for pod in pods]
     return tuple(sorted(found, key=lambda item: (-item[1].get(CPU, 0), -item[1].get(MEMORY, 0), item[0])))

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+import msgspec
+
 from dovetail.api.meta import Object
 from dovetail.kube.unreadable import Unreadable
 
@@ -30,8 +32,7 @@ class Listing(Generic[T]):
     unreadable: tuple[Unreadable[T], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One change. A BOOKMARK carries only `resource_version`; its `object` is None.
 
     So it is of one whose object cannot be read, which is `unreadable`.

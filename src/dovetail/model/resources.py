@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dovetail.api.core import Container, Pod, ResourceList
+from dovetail.api.core import Container, Pod, PodSpec, ResourceList
 from dovetail.base.memo import by_identity
 from dovetail.units.quantity import Quantity
 
@@ -101,12 +101,16 @@ def fits(wanted: Resources, room: Resources) -> bool:
     return all(amount <= room.get(name, 0) for name, amount in wanted.items() if amount > 0)
 
 
-def pod_requests(pod: Pod) -> dict[str, int]:
+def pod_requests(pod: Pod) -> Resources:
     """What the scheduler counts for a pod, including `pods: 1`.
 
     Limits do not become requests here: the API server has done that when it stored the pod.
     """
-    spec = pod.spec
+    return _requests(pod.spec)  # which stays while the pod's status changes
+
+
+@by_identity(32_768)
+def _requests(spec: PodSpec) -> Resources:
     total = _containers(spec.containers, spec.init_containers, "requests")
     if spec.resources is not None:
         total.update(_nanos(spec.resources.requests))

@@ -179,8 +179,13 @@ def node_term(term: NodeSelectorTerm) -> NodeTerm:
     )
 
 
+_ANY_NODE = NodeRule(Selector.of(()), None)
+
+
 def node_rule(pod: Pod) -> NodeRule:
     """What a pod's nodeSelector and required node affinity say."""
+    if not pod.spec.node_selector and pod.spec.affinity is None:
+        return _ANY_NODE
     exact = Selector.of(Expression(key, "In", (value,)) for key, value in pod.spec.node_selector.items())
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required if affinity else None

@@ -86,6 +86,7 @@ def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
                 if rule.selects_self:
                     members.setdefault(rule, []).append((pod, node))
                     groups.setdefault(_Group(rule, facts.node_rule), pod)
+    rests: dict[str, _Rest] = {}
     for group, pod in groups.items():
         counts = Counter(
             labels[node][group.rule.key]
@@ -93,7 +94,9 @@ def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
             if group.rule.key in labels[node] and group.counts_on(node, labels[node])
         )
         crowded = min((item for item, count in counts.items() if count > group.rule.max_skew), default="")
-        empty = crowded and _empty(catalogue, plan, group, pod, nodes)
+        if crowded and not rests:
+            rests = _rests(catalogue, plan)
+        empty = crowded and _empty(catalogue, rests, group, pod, nodes)
         if empty:
             message = f"{counts[crowded]} pods in {group.rule.key}={crowded} while {empty} is empty"
             yield Violation("spread", pod, f"{message}, maxSkew is {group.rule.max_skew}")
@@ -121,18 +124,22 @@ def _domains(catalogue: Catalogue, plan: Plan) -> _Domains:
     return _Domains(found)
 
 
-def _empty(catalogue: Catalogue, plan: Plan, group: _Group, pod: str, nodes: _Domains) -> str:
+def _rests(catalogue: Catalogue, plan: Plan) -> dict[str, _Rest]:
+    """What each pool, by name, may still buy beside the plan."""
+    commons = commons_left(catalogue.problem, plan)
+    pools = catalogue.problem.pools
+    return {pool.name: _Rest(_still_allowed(catalogue, plan, pool), commons) for pool in pools}
+
+
+def _empty(catalogue: Catalogue, rests: Mapping[str, _Rest], group: _Group, pod: str, nodes: _Domains) -> str:
     """A domain without any node that could host the pod; '' if there is none."""
     key, facts = group.rule.key, catalogue.facts(pod)
     used = {labels[key] for labels in group.may_count_on(nodes) if key in labels}
     possible: set[str] = set()
-    commons = commons_left(catalogue.problem, plan)
     for pool in catalogue.problem.pools:
         hard = [item for item in pool.taints if item.effect in HARD_EFFECTS]
         if not untolerated(hard, facts.pod.spec.tolerations):
-            possible |= _reach(
-                catalogue, key, facts, pool, _Rest(_still_allowed(catalogue, plan, pool), commons)
-            )
+            possible |= _reach(catalogue, key, facts, pool, rests[pool.name])
     return min(possible - used, default="")
 
 

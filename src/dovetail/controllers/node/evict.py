@@ -57,7 +57,7 @@ class EvictionQueue:
             concurrency=100,
             on_failure=failure_log(context.log),
         )
-        context.state.subscribe(self._notice)
+        context.state.subscribe(self._notice, Pod)
 
     def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
         if new is None and isinstance(old, Pod):

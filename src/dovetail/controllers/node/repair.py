@@ -50,7 +50,7 @@ class NodeRepair:
         self._queue = context.queue(
             "node.health", self.reconcile, of=Node, on_failure=failure_log(context.log)
         )
-        context.state.subscribe(self._notice)
+        context.state.subscribe(self._notice, Node)
 
     async def run(self) -> None:
         """Work for ever."""

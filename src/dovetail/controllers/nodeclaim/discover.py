@@ -14,7 +14,7 @@ class Discovery:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, Node)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow nodes that can take pods from now on."""

@@ -30,7 +30,7 @@ class NodeClaimExpiration:
             of=NodeClaim,
             on_failure=failure_log(context.log),
         )
-        context.state.subscribe(self._notice)
+        context.state.subscribe(self._notice, NodeClaim)
 
     async def run(self) -> None:
         """Work for ever."""

@@ -27,7 +27,7 @@ class NodeClaimTagging:
             concurrency=1,
             on_failure=failure_log(context.log),
         )
-        context.state.subscribe(self._notice)
+        context.state.subscribe(self._notice, NodeClaim)
 
     def _notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
         if isinstance(new, NodeClaim):

@@ -16,7 +16,7 @@ class NodeClassHash:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.queue = context.queue("nodeclass.hash", self.reconcile, of=EC2NodeClass)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, EC2NodeClass)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow new specs of classes."""

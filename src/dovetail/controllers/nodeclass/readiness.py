@@ -94,7 +94,7 @@ class PlainReadiness:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.queue = context.queue("nodeclass", self.reconcile, of=context.state.node_class)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, NodeClass)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow new generations of classes."""
@@ -126,7 +126,7 @@ class NodeClassReadiness:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.queue = context.queue("nodeclass", self.reconcile, of=EC2NodeClass)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, EC2NodeClass, NodeClaim)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow changes of classes, and claims that go away."""

@@ -16,7 +16,7 @@ class NodePoolHash:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.queue = context.queue("nodepool.hash", self.reconcile, of=NodePool)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, NodePool)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow new specs of pools."""

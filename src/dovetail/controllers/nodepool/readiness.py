@@ -41,7 +41,7 @@ class NodePoolReadiness:
         self._context = context
         self._health = health
         self.queue = context.queue("nodepool.readiness", self.reconcile, of=NodePool)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, NodePool, NodeClass)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow pools, and classes for the pools that refer to them.

@@ -44,7 +44,7 @@ class ObservedLaunches:
         self._leftover = Leftover()
         self._answered: dict[str, str] = {}  # UID -> key of pods that would have got a node or a place
         self._left: dict[str, tuple[str, int]] = {}  # UID -> key of others, and when they began to wait
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, Pod)
 
     def notice(self, kind: type[Object], _: str, __: Object | None, new: Object | None) -> None:
         """See State."""

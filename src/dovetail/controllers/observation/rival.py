@@ -25,7 +25,7 @@ class Rival:
         self._tally = tally
         self._coming: dict[str, bool] = {}  # UID of a claim that is not launched yet -> made for pods
         self._known: dict[str, int] = {}  # UID -> nano-dollars per hour, of claims whose offer was seen
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, NodePool, NodeClaim)
 
     def notice(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """See State."""

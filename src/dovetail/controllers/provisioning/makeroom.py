@@ -180,7 +180,7 @@ class RoomMaker:
         self._named = "", ""  # the key of a pod, and the node to which it is waited for that it is nominated
         self._heir = ""  # what makes (by UID) the pod of which is waited for that it is bound
         self._came = asyncio.Event()
-        self._state.subscribe(self._notice)
+        self._state.subscribe(self._notice, Pod)
         self._state.on_bound(self._bound)
 
     def _notice(self, _: type[Object], __: ChangeType, ___: Object | None, new: Object | None) -> None:

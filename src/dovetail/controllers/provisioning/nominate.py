@@ -217,7 +217,7 @@ class Nominator:
             self._see(cast("Pod | None", old), cast("Pod | None", new))
             self._pass_on(cast("Pod | None", old), cast("Pod | None", new))
         if isinstance(new, Pod) and not new.spec.node_name:
-            if not self._state.news():
+            if new.status.nominated_node_name and not self._state.news():
                 self._resume(new)
             if self._wanted(new):
                 self.queue.add(new.key)

@@ -97,7 +97,7 @@ class Realised:
         self._by_claim: dict[str, _Account] = {}
         self._by_pod: dict[str, _Promise] = {}
         self._alike: dict[tuple[str, str], dict[str, None]] = {}  # claim, owner -> pods with that promise
-        context.state.subscribe(self._notice)
+        context.state.subscribe(self._notice, Pod, NodeClaim)
 
     def bought(self, plan: str, claims: Sequence[tuple[str, PlannedClaim]]) -> None:
         """These claims, by name, were created for the plan."""

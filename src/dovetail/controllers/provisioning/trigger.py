@@ -97,7 +97,7 @@ class PodTrigger:
         self._crowds: dict[str, tuple[str, ...]] = {}
         self._changed = self._state.follow()
         self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, Pod, NodeClaim, Node)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
         """Look at pods that turn provisionable or are crowded out, at all when a claim came to nothing."""
@@ -176,7 +176,7 @@ class NodeTrigger:
         self._state = context.state
         self._batcher = batcher
         self.queue = context.queue("provisioner.trigger.node", self.reconcile, of=Node)
-        context.state.subscribe(self.notice)
+        context.state.subscribe(self.notice, Node)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
         """Look at nodes when they get the taint."""

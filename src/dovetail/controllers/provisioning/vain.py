@@ -56,7 +56,7 @@ class Vain:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stories: dict[str, _Story] = {}  # by UID
-        context.state.subscribe(self._notice)
+        context.state.subscribe(self._notice, Pod)
 
     def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
         if (isinstance(new, Pod) and new.spec.node_name) or (new is None and isinstance(old, Pod)):

@@ -98,13 +98,14 @@ class _Views(AsyncIterator[WatchEvent[T]]):
         self._watch = watch
 
     async def __anext__(self) -> WatchEvent[T]:
-        kind, change = await self._watch.__anext__()
+        found = self._watch.read()
+        kind, change = found if found is not None else await self._watch.__anext__()
         if isinstance(change, int):
             return WatchEvent(kind, None, str(change))
-        found = _read(change.after)
-        if isinstance(found, Unreadable):
-            return WatchEvent(kind, None, str(change.version), found)
-        return WatchEvent(kind, found, str(change.version))
+        item = _read(change.after)
+        if isinstance(item, Unreadable):
+            return WatchEvent(kind, None, str(change.version), item)
+        return WatchEvent(kind, item, str(change.version))
 
 
 def listing(records: Iterable[Record[T]], version: int) -> Listing[T]:

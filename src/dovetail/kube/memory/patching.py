@@ -42,13 +42,33 @@ def apply_json(target: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     Raises BadRequest for an operation that is no JSON patch, Invalid when a path is missing or a test fails.
     """
     # One level of nesting holds the root, so that a path of "" needs no case of its own.
-    root = {"": clone(target)}
+    root = _Root({"": target})
     for operation in operations:
         _apply(root, operation)
     return root[""]
 
 
-def _apply(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
+class _Root(dict[str, Any]):
+    """A value that may be changed: what of it is changed is copied first, once; the rest is shared."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        super().__init__(content)
+        self._own: dict[int, Any] = {}  # the copies by identity, which they keep
+
+    def parent(self, path: tuple[str, ...]) -> Any:
+        """The object or list that the path's last part is in, as a copy."""
+        place: Any = self
+        for length, part in enumerate(path[:-1], 1):
+            child = _find(self, path[:length])
+            if id(child) not in self._own and isinstance(child, dict | list):
+                child = child.copy()
+                self._own[id(child)] = child
+                place[int(part) if isinstance(place, list) else part] = child
+            place = child
+        return place
+
+
+def _apply(root: _Root, operation: Mapping[str, Any]) -> None:
     verb = operation.get("op")
     path = _pointer(operation, "path")
     if verb == "add":
@@ -117,8 +137,8 @@ def _tested(root: Any, path: tuple[str, ...]) -> Any:
     return parent.get(path[-1]) if isinstance(parent, dict) else _find(root, path)
 
 
-def _add(root: Any, path: tuple[str, ...], value: Any) -> None:
-    parent, last = _find(root, path[:-1]), path[-1]
+def _add(root: _Root, path: tuple[str, ...], value: Any) -> None:
+    parent, last = root.parent(path), path[-1]
     if isinstance(parent, list):
         parent.insert(len(parent) if last == "-" else _index(last, len(parent), path), value)
     elif isinstance(parent, dict):
@@ -127,8 +147,8 @@ def _add(root: Any, path: tuple[str, ...], value: Any) -> None:
         raise _refused(f"missing path {_text(path)}")
 
 
-def _remove(root: Any, path: tuple[str, ...]) -> Any:
-    parent, last = _find(root, path[:-1]), path[-1]
+def _remove(root: _Root, path: tuple[str, ...]) -> Any:
+    parent, last = root.parent(path), path[-1]
     if isinstance(parent, list):
         return parent.pop(_index(last, len(parent) - 1, path))
     if isinstance(parent, dict) and last in parent:
@@ -136,9 +156,9 @@ def _remove(root: Any, path: tuple[str, ...]) -> Any:
     raise _refused(f"missing path {_text(path)}")
 
 
-def _replace(root: Any, path: tuple[str, ...], value: Any) -> None:
+def _replace(root: _Root, path: tuple[str, ...], value: Any) -> None:
     _find(root, path)
-    parent, last = _find(root, path[:-1]), path[-1]
+    parent, last = root.parent(path), path[-1]
     parent[int(last) if isinstance(parent, list) else last] = value
 
 

@@ -302,7 +302,7 @@ class MemoryServer:
         self, kind: type[T], namespace: str = "", *, resource_version: str, labels: str = "", fields: str = ""
     ) -> Watch[T]:
         """Changes after that version. Raises Expired when they are no longer kept."""
-        selects = selection(kind, labels, fields)
+        selects = selection(kind, labels, fields) if labels or fields else None
         return Watch(self.store.table(kind), parse_version(resource_version), namespace, selects)
 
     # Requests that write

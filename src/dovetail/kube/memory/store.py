@@ -182,6 +182,8 @@ class Store:
         return change
 
     def _index(self, place: Place, before: Record[Any] | None, after: Record[Any] | None) -> None:
+        if before is not None and after is not None and _owned_as(before) is _owned_as(after):
+            return  # as most changes leave it: an object keeps its uid for as long as it is there
         old, new = _owners(before), _owners(after)
         if before is not None and after is None:
             del self.places[before.uid]
@@ -211,6 +213,10 @@ class Store:
         assert places == self.places
         assert owned == {uid: set(found) for uid, found in self.dependants.items()}
         assert len(set(versions)) == len(versions) and max(versions, default=0) <= self.version
+
+
+def _owned_as(record: Record[Any]) -> object:
+    return record.document["metadata"].get("ownerReferences")
 
 
 def _owners(record: Record[Any] | None) -> list[str]:

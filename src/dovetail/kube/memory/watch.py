@@ -21,8 +21,9 @@ class Watch(Generic[T]):
     """
 
     def __init__(
-        self, table: Table[T], version: int, namespace: str, selects: Callable[[Document], bool]
+        self, table: Table[T], version: int, namespace: str, selects: Callable[[Document], bool] | None
     ) -> None:
+        """`selects` None: every object."""
         if version < table.compacted:
             raise Expired(f"too old resource version: {version} ({table.compacted})")
         self._table = table
@@ -36,12 +37,13 @@ class Watch(Generic[T]):
 
     async def __anext__(self) -> tuple[EventType, Change[T] | int]:
         while True:
-            found = self._read()
+            found = self.read()
             if found is not None:
                 return found
             await self._table.news()
 
-    def _read(self) -> tuple[EventType, Change[T] | int] | None:
+    def read(self) -> tuple[EventType, Change[T] | int] | None:
+        """The next that is there already."""
         table = self._table
         if self._next < table.forgotten:
             raise Expired(f"too old resource version: {self._reached} ({table.compacted})")
@@ -62,6 +64,8 @@ class Watch(Generic[T]):
         document = change.after.document
         if self._namespace and document["metadata"].get("namespace") != self._namespace:
             return None
+        if self._selects is None:
+            return change.type
         if change.type == "DELETED":
             state = change.before.document if change.before is not None else document
             return "DELETED" if self._selects(state) else None

@@ -18,7 +18,7 @@ from dovetail.api.core import (
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.model.resources import CPU, MEMORY, pod_requests
+from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
 from dovetail.model.spread import SpreadRule, spread_rules
 from dovetail.model.taints import PREFER_NO_SCHEDULE
 from dovetail.model.volumes import VolumeIndex, csi_volumes, ignored_reason, volume_alternatives
@@ -33,7 +33,7 @@ class PodData:
     """A pod at one level of relaxation, resolved. What it would only prefer stands among what it demands."""
 
     pod: Pod
-    requests: dict[str, int]
+    requests: Resources
     requirements: Requirements  # with the heaviest preference, and the first of alternative terms
     strict: Requirements  # without the preference: what counts for topology
     ports: tuple[HostPort, ...]

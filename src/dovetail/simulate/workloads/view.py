@@ -58,6 +58,8 @@ class View:
 
     def _stand(self, pod: Pod, owner: str, now: Standing | None) -> None:
         """Count the pod where it stands; None when it is gone."""
+        if now is not None and self._standings.get(pod.metadata.uid) == (owner, now):
+            return
         before = self._standings.pop(pod.metadata.uid, None)
         counts = self._counts.setdefault(owner, dict.fromkeys(Standing, 0))
         if before is not None:
