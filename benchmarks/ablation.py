@@ -140,6 +140,7 @@ _BOUND = (
         ((topology_mip, "add_ways", _nothing),),
         (topology_rules.add_ways,),
     ),
+    Part("topology bound: few patterns, before packing", ((topology_mip, "NARROW", 0),), ()),
     Part(
         "topology bound: nodes one by one",
         ((topology_mip.TopologyBound, "deeper", _zero),),
@@ -166,11 +167,6 @@ _ANSWERS = (
         "answers followed node by node", ((solver, "followed", lambda *_: None),), (neighbourhood.followed,)
     ),
     Part("moves", ((solver, "rearranged", _given(1)),), (neighbourhood.rearranged, neighbourhood._moves)),
-    Part(
-        "proof that leaves rules out",
-        ((search_state.Answer, "proved_apart", _given(0)),),
-        (search_state.Case.apart,),
-    ),
     Part("strategies for pods left over", ((solver, "fuller", _nothing),), (strategies.fuller,)),
     Part(
         "insertion of pods left over",

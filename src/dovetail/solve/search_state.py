@@ -155,25 +155,19 @@ class Case:
         """What was proven of its promises already."""
         return self.context.proofs.get(self._promised()[1])
 
-    def deeper(self, hourly: int, proof: Proof) -> Proof:
-        """A better proof than that one, if a second look at rules between pods tells more."""
+    def deeper(self, hourly: int, proof: Proof, *, listed: bool = False) -> Proof:
+        """A better proof than that one, if a second look at rules between pods tells more; if `listed`, a
+        first one, where all patterns can be listed."""
         promised, key = self._promised()
-        bound = self.context.topology_bound.deeper(promised, hourly)
+        if listed:
+            bound = self.context.topology_bound.bound(self.free, promised, hourly, listed=True)
+            self.context.stale.add(key)
+        else:
+            bound = self.context.topology_bound.deeper(promised, hourly)
         if bound <= proof.bound:
             return proof
         self.context.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
         return better
-
-    def apart(self, hourly: int, proof: Proof) -> Proof:
-        """A better proof than that one, if rules between pods are best left out of it."""
-        if not self.context.topology_bound.spent:
-            return proof
-        promised, key = self._promised()
-        found, _ = self._proof(promised, hourly, ruled=False)
-        if found.bound <= proof.bound:
-            return proof
-        self.context.proofs[key] = found
-        return found
 
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
         """What the plan promises to whom, also as a key."""
@@ -186,16 +180,14 @@ class Case:
         )
         return scope, Proofs(scope, self.context.instance.work, self.context.early, self.market)
 
-    def _proof(
-        self, promised: Kinds, hourly: int, *, ruled: bool = True
-    ) -> tuple[Proof, PlanFromPatterns | None]:
+    def _proof(self, promised: Kinds, hourly: int) -> tuple[Proof, PlanFromPatterns | None]:
         instance, columns = self.context.instance, self.context.columns
         scope, proofs = self._proofs(promised)
         dual_values = np.array(
             [self.dual_values.get(index, instance.pod_classes[index].value) for index in scope.pod_classes]
         )
         known = dual_values if self.dual_values else None
-        rules = partial(self.context.topology_bound.bound, self.free, promised, hourly) if ruled else None
+        rules = partial(self.context.topology_bound.bound, self.free, promised, hourly)
         proof = prove(Question(proofs, hourly, known, self.tied, rules))
         if not proofs.better or len(scope.pods) < len(promised):  # a proof leaves out pods without offerings
             return proof, None
@@ -236,15 +228,11 @@ class Answer:
             return self
         return self._with(self.case.proof(self.plan.cost.hourly, quick=True)[0])
 
-    def proved_deeper(self) -> Answer:
-        """This answer with a better proof, if a second look at the rules between pods finds one."""
-        return self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof))
-
-    def proved_apart(self) -> Answer:
-        """This answer with a better proof, if one that leaves out the rules between pods is better."""
-        if not self.proven or not self.plan.cost.hourly or not self.case.context.instance.work.left:
-            return self
-        return self._with(self.case.apart(self.plan.cost.hourly, self.plan.proof))
+    def proved_deeper(self, *, listed: bool = False) -> Answer:
+        """This answer with a better proof, if a second look at the rules between pods finds one; or a first
+        one, where all patterns can be listed."""
+        better = self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof, listed=listed))
+        return replace(better, proven=self.proven)
 
     def _with(self, proof: Proof) -> Answer:
         if proof.bound < self.plan.proof.bound:  # of the same promises: whatever was proven holds

@@ -100,6 +100,12 @@ class _Solve:
         return self.work.left and self.best.plan.cost.gap >= GAP
 
     @property
+    def done(self) -> bool:
+        """True iff nothing is known that a search could make better."""
+        surprises, _, given_up, *_ = self.best.rank
+        return self.best.plan.cost.gap < GAP and not (surprises or given_up or self.stranded)
+
+    @property
     def stranded(self) -> tuple[int, ...]:
         """Classes with pods that are left over although they had a place if they were alone."""
         return self.context.stranded(self.best.plan.left)
@@ -185,7 +191,7 @@ def _searched(state: _Solve, trace: Trace) -> Answer:
     try:
         state.begin()
         trace(state.step(current))
-        if not state.work.left:
+        if not state.work.left or state.done:
             return state.best.proved_quickly()
         for number, _ in enumerate(state.work.stages()):
             if number and state.best.plan.cost.gap < GAP:
@@ -196,11 +202,19 @@ def _searched(state: _Solve, trace: Trace) -> Answer:
                 current = name
                 phase(state)
                 trace(state.step(current))
+                if state.done:
+                    return state.best
         return state.best.proved()
     except Late:
         trace(state.step(current, given_up=True))
     state.work.unsafe()
     return state.best.proved()
+
+
+def _at_once(state: _Solve) -> None:
+    """Where few patterns of nodes matter under rules between pods, the best choice of them."""
+    state.best = state.best.proved_deeper(listed=True)
+    _as_answered(state)
 
 
 def _again(state: _Solve) -> None:
@@ -253,21 +267,15 @@ def _moved(state: _Solve) -> None:
         state.offer(rearranged(state.context, state.best))
 
 
-def _apart(state: _Solve) -> None:
-    """A proof that leaves out rules between pods, where that proves more."""
-    if state.worthwhile:
-        state.best = state.best.proved_apart()
-
-
 FIRST_PLAN = "first plan"  # the phase before those of the table
 PHASES: tuple[tuple[str, Callable[[_Solve], None]], ...] = (
+    ("few patterns", _at_once),
     ("column generation", _again),
     ("follow the bound", _as_answered),
     ("domains of the bound", _at_targets),
     ("deeper bound", _deepened),
     ("domains with nodes", _as_seen),
     ("moves", _moved),
-    ("bound without rules", _apart),
 )
 
 

@@ -25,7 +25,7 @@ from dovetail.model.plan import (
 )
 from dovetail.solve.bound.relaxation import Duals, Early, most_held, relax
 from dovetail.solve.bound.scope import Scope
-from dovetail.solve.budget import SolveBudget
+from dovetail.solve.budget import MOST, SolveBudget
 from dovetail.solve.colgen.compact_mip import Free, whole_nodes
 from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
@@ -51,7 +51,7 @@ class Proofs:
         scope's own, and where that would take long and the time is over. `market` counts if it is about the
         very same market."""
         self._scope = scope
-        self._work = work
+        self._work, self.sparing = work, work.sparing
         # Of a plan for less, if one was come upon: by columns of the scope, and what it costs.
         self.better: tuple[Pattern, ...] = ()
         self.price = ENDLESS
@@ -296,7 +296,8 @@ def _topology(question: Question) -> None:
 
 
 def _whole(question: Question) -> None:
-    question.linear = question.proofs.whole(question.linear, question.hourly)
+    with question.proofs.sparing(MOST if question.ruled else 0.0):  # plans follow what rules prove
+        question.linear = question.proofs.whole(question.linear, question.hourly)
 
 
 # In their order, with the work that each takes. Those that take next to no time are asked in any case.
@@ -314,7 +315,7 @@ PROVERS = (
     # An integer program per domain: up to 70 % of what is left.
     Prover("rules between pods", lambda it: it.topology is not None and it.open, _topology),
     # An integer program over offerings or patterns, the smaller first, then the other if need be.
-    Prover("whole numbers", lambda it: not it.ruled and it.open, _whole),
+    Prover("whole numbers", lambda it: it.open and it.ruled < it.hourly * CLOSE, _whole),
 )
 
 

@@ -28,7 +28,7 @@ from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
-from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, WIDE
+from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, WIDE
 
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
@@ -77,6 +77,8 @@ class TopologyBound:
         self._known: dict[object, Ruled] = {}
         self._next: dict[object, _Next] = {}
         self._stale: set[object] = set()  # of what is known: a program with more work may tell more
+        # The last program that was written, and what it is of: the kinds, and its largest size.
+        self._program: tuple[object, float, Rows | None] = (None, 0.0, None)
         self.spent = 0  # units of work since it was asked again
         # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
@@ -87,10 +89,11 @@ class TopologyBound:
         self._stale = set(self._known)
         self.spent = 0
 
-    def bound(self, free: Amounts, found: Kinds, price: int) -> int:
+    def bound(self, free: Amounts, found: Kinds, price: int, *, listed: bool = False) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
 
-        `free` (nodes, R) is the capacity before them.
+        `free` (nodes, R) is the capacity before them. If `listed`, only where all patterns of nodes that
+        matter can be listed and chosen from: where they cannot, it is as if it had not been asked.
         """
         work = self._instance.work
         some = sorted({pod_class for pod_class, *_ in found})
@@ -101,12 +104,14 @@ class TopologyBound:
         key = _key(found)
         if (key not in self._known or key in self._stale) and work.left:
             self._stale.discard(key)
-            begun = work.used
-            most = MOST_CELLS * _times(work)
-            topology_sites = topology_sites_of(self._instance, self._columns, free, found, most)
-            work.spend(topology_sites.feasible.size)
-            self._note(key, *self._solved(topology_sites, price))
-            self.spent += work.used - begun
+            begun, most = work.used, MOST_CELLS * _times(work)
+            if self._program[:2] != (key, most):
+                self._program = key, most, self._written(free, found, most)
+            self._note(key, *self._solved(self._program[2], price, listed=listed))
+            if listed and not self._known[key].settled:
+                self._stale.add(key)
+            else:
+                self.spent += work.used - begun
         return self._known.get(key, Ruled()).bound
 
     def deeper(self, found: Kinds, price: int) -> int:
@@ -131,16 +136,22 @@ class TopologyBound:
         if following is not None:
             self._next[key] = following
 
-    def _solved(self, topology_sites: TopologySites, price: int) -> tuple[Ruled, _Next | None]:
-        work, times = self._instance.work, _times(self._instance.work)
+    def _written(self, free: Amounts, found: Kinds, most: float) -> Rows | None:
+        """The program, without rows about single nodes beyond so many pods times sites; None of far more."""
+        topology_sites = topology_sites_of(self._instance, self._columns, free, found, most)
+        self._instance.work.spend(topology_sites.feasible.size)
         cells = int(np.count_nonzero(topology_sites.feasible))
-        if cells > _PATTERNS_ALONE * MOST_CELLS * times:
+        fine = cells <= _PATTERNS_ALONE * most
+        return program(self._instance, topology_sites, patterns=cells > most) if fine else None
+
+    def _solved(self, rows: Rows | None, price: int, *, listed: bool) -> tuple[Ruled, _Next | None]:
+        work, times = self._instance.work, _times(self._instance.work)
+        if rows is None or not work.left:
             return Ruled(), None
-        alone = cells > MOST_CELLS * times
-        rows = program(self._instance, topology_sites, patterns=alone)
-        if not work.left:
-            return Ruled(), None
-        patterns = Enumeration(rows, price, work, int(WIDE * times)).run()
+        alone = rows.patterns
+        patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
+        if listed:
+            return Ruled() if patterns is None else self._by_patterns(rows, patterns, price), None
         first = patterns is None and rows.size <= _SMALL and not alone
         best, following = Ruled(), None
         for by_sites in (first, not first)[: 1 if alone else 2]:
@@ -165,7 +176,7 @@ class TopologyBound:
         nodes = list(shared_out(rows, values))
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
-        cost = _cost(rows, values) if whole else ENDLESS
+        cost = round(rows.cost(values) * NANO_DOLLARS) if whole else ENDLESS
         ruled = Ruled(bound, _targets(rows, values), (target_nodes,), cost)
         return ruled, (rows.topology_sites, singles) if singles else None
 
@@ -222,7 +233,8 @@ class TopologyBound:
         )
         nodes = [*master.nodes(kept, answer.values), *held]
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
-        return Ruled(bound, _targets(rows, values), (target_nodes,), _cost(rows, values))
+        cost = round(rows.cost(values) * NANO_DOLLARS)
+        return Ruled(bound, _targets(rows, values), (target_nodes,), cost)
 
 
 def _both(one: Ruled, other: Ruled) -> Ruled:
@@ -256,10 +268,6 @@ def program(instance: Instance, topology_sites: TopologySites, *, patterns: bool
             spreads.add(index)
     add_ways(instance, rows)
     return rows
-
-
-def _cost(rows: Rows, values: Floats) -> int:
-    return round(rows.cost(values) * NANO_DOLLARS)
 
 
 def _targets(rows: Rows, values: Floats) -> dict[int, tuple[Target, ...]]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dovetail.solve.budget import FILLED, HALF, SWEEP
+from dovetail.solve.budget import CELLS, HALF, SWEEP
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask, distinct, share
@@ -196,7 +196,7 @@ class Stock:
         self.items = item_classes.items
         self.demand = np.array([len(item.bundles) for item in item_classes.items], dtype=np.int64)
         amounts = np.array([item.vector for item in item_classes.items])
-        instance.work.spend(len(amounts) * len(columns.price) // FILLED)
+        instance.work.spend(len(amounts) * len(columns.price) // CELLS)
         suited = self._suited(item_classes.kinds, guests=False)
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
         welcome = self._suited(item_classes.kinds, guests=True)
@@ -414,10 +414,6 @@ class Packer(Stock):
         return len(self.items) > CROWD or not self.cells.trivial
 
     @cached_property
-    def _stale(self) -> float:
-        return _STALE if len(self.cells.kind) <= MANY else np.inf
-
-    @cached_property
     def _crowds(self) -> Crowds:
         return Crowds(self.item_classes)
 
@@ -446,6 +442,7 @@ class Packer(Stock):
         if (self.crowded and not limits.any) or (work.time_over and (limits.any or late(0.0))):
             return Packing(first_fit(self, charge, left, limits), left)
         active, rate, hurried = self.kept, 0.0, False
+        stale = _STALE if len(self.cells.kind) <= MANY else np.inf
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
         while left.any():
@@ -455,7 +452,7 @@ class Packer(Stock):
             node_count_weights = self._node_count_weights(values, left)
             usable = active[limits.allowed()[active]] if limits.any else active
             options = self._options(usable, (values, charge), node_count_weights, left)
-            dear = bool(options) and options[0].rate > rate * self._stale
+            dear = bool(options) and options[0].rate > rate * stale
             if active is not self.kept and (dear or not options):
                 if not options or work.left or work.frugal:
                     active = self.kept
@@ -516,8 +513,7 @@ class Packer(Stock):
             largest=self._substitutes is None,  # where many patterns are as good, these are not the best
         )
         picks = int(np.max(np.count_nonzero(filled, axis=1), initial=0))
-        size = filled.size // len(unlike) * len(usable)  # as if all were filled: budgets mean what they meant
-        self.instance.work.spend(SWEEP + size * (2 + picks) // FILLED)
+        self.instance.work.spend((2 + picks) * (SWEEP // 5 + filled.size // CELLS))
         rows = distinct(filled)
         target, filled = usable[unlike[rows % len(unlike)]], filled[rows]
         column, price = self._cheapest(filled, wanted, charge, usable)
