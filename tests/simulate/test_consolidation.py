@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from operated import Operated, play, pod, pool, replicas
 
-from dovetail.api.core import Node
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cluster.nodes import UNDERUTILIZED
+from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
+from dovetail.disrupt.pause import read_pause
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 from dovetail.testing.guests import node_class
@@ -233,3 +237,65 @@ def test_a_pod_that_is_in_no_plan_keeps_its_own_node_and_no_other(hostile: Docum
     assert len(types_of(world)) == left
     (bound,) = world.records("pod.bound", pod="default/hostile")
     assert bound["node"] in [node.metadata.name for node in world.state.all(Node)]
+
+
+async def _half_empty(world: Operated) -> None:
+    """Six nodes with a pod each, of which one may go at a time; three pods have room on one node."""
+    made = sizes("m5.large", budgets=[{"nodes": "1"}])
+    world.create(node_class(), made, replicas("large", 6, "1100m"), replicas("small", 6, "600m"))
+    await world.clock.sleep(3 * MINUTE)
+    await scale(world, "large", 0)
+    await until(world, lambda: bool(_avoided(world)))
+
+
+async def until(world: Operated, true: Callable[[], bool]) -> None:
+    """Come back once it is; five minutes are enough."""
+    for _ in range(300):
+        if true():
+            return
+        await world.clock.sleep(SECOND)
+    raise AssertionError("it did not become true")
+
+
+def _avoided(world: Operated) -> list[str]:
+    return [node.metadata.name for node in world.state.all(Node) if UNDERUTILIZED in node.spec.taints]
+
+
+def test_nodes_that_go_next_ask_pods_to_go_elsewhere_as_long_as_they_do() -> None:
+    """A pod that leaves a node comes to none that goes next, so each moves once."""
+
+    async def script(world: Operated) -> None:
+        await _half_empty(world)
+        before = {one.metadata.name for one in world.state.all(Pod)}
+        avoided = _avoided(world)
+
+        def moved_to() -> list[str]:
+            new = [one for one in world.state.all(Pod) if one.metadata.name not in before]
+            return [one.spec.node_name for one in new if one.spec.node_name]
+
+        await until(world, lambda: bool(moved_to()))
+        assert len(avoided) == 4 and moved_to()[0] not in avoided
+        await world.clock.sleep(20 * MINUTE)
+        assert len(types_of(world)) == 2
+        assert not _avoided(world)
+
+    play(script)
+
+
+@pytest.mark.parametrize("how", ["pool", "setting", "budget"])
+def test_nodes_take_pods_as_before_once_none_may_go(how: str) -> None:
+    async def script(world: Operated) -> None:
+        await _half_empty(world)
+        if how == "setting":
+            await world.restart(brakes=BrakeOptions(pause=read_pause("disruption")))
+        elif how == "pool":
+            merge: Document = {"metadata": {"annotations": {labels.PAUSE: "disruption"}}}
+            await world.client.patch(NodePool, "general", merge=merge)
+        else:
+            await world.client.patch(
+                NodePool, "general", merge={"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}}
+            )
+        await world.clock.sleep(6 * MINUTE)
+        assert not _avoided(world)
+
+    play(script)

@@ -255,7 +255,8 @@ def test_the_bill_after_switching_is_that_of_a_simulation(
     assert found["hourlyNow"] > 1.3 * hourly / 1e9
     assert found["hourlyInTheEnd"] == pytest.approx(hourly / 1e9, rel=0.1)
     assert found["days"][0]["cost"] == pytest.approx(day, rel=0.1)
-    assert sum(found["podsMovedByHour"].values()) == pytest.approx(moved, rel=0.35)
+    # A command more or less, of up to seven pods: which of two nodes goes first decides that.
+    assert sum(found["podsMovedByHour"].values()) == pytest.approx(moved, abs=7)
     parts = found["difference"]
     assert sum(value for name, value in parts.items() if name != "hourly") == pytest.approx(parts["hourly"])
 

@@ -179,6 +179,17 @@ def question(*leaving: Candidate, names: Iterable[str] = "abc", **more: Any) -> 
     return Question(Problem((pod("waiting"),), pools, nodes), leaving, {"p": 5}, **more)
 
 
+def test_what_ifs_fill_nodes_that_stay_first_and_those_last_that_go_next() -> None:
+    one = pod("r")
+    rests = replace(
+        candidate("c", 900), pods=(structs.replace(one, metadata=structs.replace(one.metadata, uid="r")),)
+    )
+    leaving = (candidate("a", 100, "x"), candidate("b", 200, "y"), rests, candidate("e", 100))
+    moves = Moves(resting=frozenset("r"))
+    asked = question(*leaving, names="abcde", moves=moves)
+    assert [node.name for node in asked.without(leaving[3:]).nodes] == ["d", "c", "a", "b"]
+
+
 def test_a_what_if_has_the_pods_that_move_and_none_of_the_nodes_that_go() -> None:
     asked = question(candidate("a", 100, "x", "y"), candidate("b", 100, "z"), closed=frozenset("c"))
     found = asked.without(asked.candidates)

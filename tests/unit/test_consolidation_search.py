@@ -99,6 +99,7 @@ class Parts:
             bound=77,
             known=lambda candidate: candidate.name not in self.unknown,
             if_bought=lambda candidate: candidate.price - self.worth.get(candidate.name, candidate.price),
+            wasted=lambda candidate: candidate.price - self.worth.get(candidate.name, candidate.price),
             replaceable=lambda candidate: self.question.spot_to_spot or not candidate.spot,
             least=lambda _, shapes: self._least(shapes),
             appraisal=SimpleNamespace(pod_class=shape),
@@ -668,3 +669,44 @@ def test_a_spot_node_that_nothing_follows_is_asked_again_once_another_one_is_qui
     again = case(*restless)
     again.play(monkeypatch, memory=memory, now=MINUTE)
     assert again.tried == tried
+
+
+def test_nodes_that_cost_more_than_their_pods_are_worth_go_next_the_emptiest_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    candidates = (
+        node("a1"),
+        node("a2", 1000, cost=5),
+        node("a3"),  # its pods rest: for an hour at most
+        node("a4"),  # worth its price
+        node("b1"),  # no moves are left
+        node("c1"),  # the budget lets none go now
+    )
+    case = parts(
+        *candidates,
+        asked={
+            "moves": Moves(deleting={"b": 0}, resting=frozenset({"uid-a3-0"})),
+            "allowed": {"a": 1, "b": 1},
+        },
+        fits=("a1",),
+        saved={"a1": 500},
+        worth={"a1": 0.0, "a2": 700.0, "a3": 750.0, "a4": 751.0, "b1": 0.0, "c1": 0.0},
+    )
+    found = case.play(monkeypatch)
+    assert (names(found.move), found.next) == ("a1", ("a3", "c1", "a2"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "known"),
+    [
+        ({}, ()),  # each was looked at and stays
+        ({"moves": Moves(deleting={"a": 0})}, ()),
+        ({"moves": Moves(resting=frozenset({"uid-a1-0"}))}, None),
+        ({"allowed": {}}, None),
+    ],
+)
+def test_where_nothing_moves_it_is_known_what_goes_next_only_if_all_stay(
+    monkeypatch: pytest.MonkeyPatch, asked: Mapping[str, Any], known: tuple[str, ...] | None
+) -> None:
+    case = parts(node("a1"), asked=asked, left={"a1": 5000}, worth={"a1": 0.0})
+    assert case.play(monkeypatch).next == known

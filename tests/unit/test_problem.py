@@ -257,3 +257,26 @@ def test_a_pool_whose_types_cannot_be_read_buys_nothing() -> None:
     found = build(objects, (pod("web"),), types, Options(), on_fault=faults.append)
     assert [item.name for item in found.pools] == ["default"]
     assert [(fault.about.metadata.name, fault.cause) for fault in faults] == [("bad", "KeyError: 'price'")]
+
+
+def test_nothing_is_bought_to_spare_a_node_that_goes_next_but_it_is_filled_last() -> None:
+    def node(name: str, *taints: str) -> Node:
+        spec = {"taints": [{"key": key, "effect": "PreferNoSchedule"} for key in taints]}
+        room = {"cpu": "2", "memory": "8Gi", "pods": "50"}
+        return decode(
+            {"metadata": {"name": name}, "spec": spec, "status": {"capacity": room, "allocatable": room}},
+            Node,
+        )
+
+    objects = ClusterObjects(
+        nodes=(node("n1", labels.UNDERUTILIZED_TAINT), node("n2", "own"), node("n3")), pools=(pool(),)
+    )
+    asked = problem(objects, *(pod(name) for name in "abc"))
+    assert [(one.name, [taint.key for taint in one.taints]) for one in asked.nodes] == [
+        ("n2", ["own"]),
+        ("n3", []),
+        ("n1", []),
+    ]
+    plan = solve(asked)
+    assert {name: len(pods) for name, pods in plan.existing.items()} == {"n3": 2, "n1": 1}
+    assert not plan.claims

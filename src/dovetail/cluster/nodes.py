@@ -15,6 +15,7 @@ from dovetail.model import labels
 from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources, amounts, room
+from dovetail.model.taints import PREFER_NO_SCHEDULE
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
@@ -30,6 +31,7 @@ EPHEMERAL = frozenset(
     }
 )
 EPHEMERAL_PREFIX = "readiness.k8s.io/"
+UNDERUTILIZED = Taint(key=labels.UNDERUTILIZED_TAINT, effect=PREFER_NO_SCHEDULE)
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
@@ -198,8 +200,16 @@ def _labels(machine: Machine) -> dict[str, str]:
     return {**stamped, **(machine.node.metadata.labels if machine.node else {})}
 
 
+def underutilized(machine: Machine) -> bool:
+    """True iff pods are asked to go elsewhere, since consolidation takes the node next."""
+    return machine.node is not None and UNDERUTILIZED in machine.node.spec.taints
+
+
 def _taints(machine: Machine) -> tuple[Taint, ...]:
-    """Those that stay: startup and ephemeral ones go once the node is up, so pods need not tolerate them."""
+    """Those that stay: startup and ephemeral ones go once the node is up, so pods need not tolerate them.
+
+    That of underutilized nodes is left out: they are filled last, but nothing is bought to spare them.
+    """
     claim = machine.claim
     if claim and not machine.registered:
         taints = claim.spec.taints
@@ -212,6 +222,8 @@ def _taints(machine: Machine) -> tuple[Taint, ...]:
             for taint in taints
             if (taint.key, taint.value, taint.effect) not in passing and not is_ephemeral(taint)
         )
+    if UNDERUTILIZED in taints:
+        taints = tuple(taint for taint in taints if taint != UNDERUTILIZED)
     cordoned = machine.node is not None and machine.node.spec.unschedulable
     if cordoned and not any(taint.key == CORDONED.key for taint in taints):
         return (*taints, CORDONED)

@@ -131,6 +131,7 @@ def build(
         )
     )
     nodes = [node for _, node in understood]
+    last = {item.name: None for item, _ in understood if existing.underutilized(item)}
     nodes += (
         node
         for _, node in isolated(
@@ -154,7 +155,7 @@ def build(
     return Problem(
         pods=pending,
         pools=tuple(pool for pool in pools if pool.instance_types),
-        nodes=tuple(sorted(nodes, key=lambda node: (not node.initialized, node.name))),
+        nodes=tuple(sorted(nodes, key=lambda node: (not node.initialized, node.name in last, node.name))),
         daemonsets=tuple(
             item
             for item, runs in isolated(sorted(objects.daemonsets, key=lambda item: item.key), _runs, on_fault)

@@ -108,4 +108,5 @@ class Decision:
 
     command: Command | None
     notes: tuple[Note, ...] = ()
+    next: tuple[str, ...] | None = None  # nodes that it takes next, the first in front; None if as before
     more: bool = False  # True iff it has more to look at although nothing changes

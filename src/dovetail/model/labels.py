@@ -44,6 +44,7 @@ DISRUPTED_TAINT = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT = "karpenter.sh/unregistered"
 OPENING_TAINT = "dovetail.dev/opening"
 DRIFTED_TAINT = "dovetail.dev/drifted"
+UNDERUTILIZED_TAINT = "dovetail.dev/underutilized"
 TERMINATION_FINALIZER = "karpenter.sh/termination"
 
 ALIASES = {

@@ -9,12 +9,14 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.avoided import avoided
 from dovetail.controllers.disruption.metrics import count_timeout
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
+from dovetail.disrupt.budgets import allowed_disruptions
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
@@ -109,7 +111,7 @@ class Consolidation:
         found, notes = self._candidates(views)
         if not found:
             self._idle = _Idle(sight, now, revision, timed, notes)
-            return Decision(None, notes)
+            return Decision(None, notes, ())
         question, blocked = self._question(views, found)
         notes += blocked
         finding = await self._driven(
@@ -122,7 +124,7 @@ class Consolidation:
         if finding.move is None:
             notes = *notes, *reported
             self._idle = _Idle(sight, now, revision, timed, notes) if finding.complete else None
-            return Decision(None, notes, more=not finding.complete)
+            return Decision(None, notes, self._next(finding, views), more=not finding.complete)
         self._idle = None
         others = tuple((len(one.candidates), len(one.claims), one.saving) for one in finding.others)
         weighed = Weighed(others, finding.tried, finding.hourly, finding.bound)
@@ -130,7 +132,20 @@ class Consolidation:
         text = f"Consolidation candidate: {command.describe()}"
         reported += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
         reported += _approvals(command)
-        return Decision(command, (*notes, *reported))
+        return Decision(command, (*notes, *reported), self._next(finding, views))
+
+    def _next(self, finding: Finding, views: tuple[NodeView, ...]) -> tuple[str, ...]:
+        """Nodes that go next, as before where nothing new is known; only where budgets ever let any go."""
+        now = self._context.clock.now()
+        pools = {
+            pool.metadata.name: None
+            for pool in self._context.state.all(NodePool)
+            if allowed_disruptions(pool.spec.disruption.budgets, UNDERUTILIZED, nodes=1, used=0, now=now) > 0
+        }
+        there = {view.name: view for view in views if view.pool_name in pools}
+        if finding.next is None:
+            return tuple(name for name, view in there.items() if avoided(view))
+        return tuple(name for name in finding.next if name in there)
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """The command as it would be now: the same nodes, all free to go, and no more in their place."""

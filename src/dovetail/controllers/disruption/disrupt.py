@@ -9,6 +9,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, PlannerFailed
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.avoided import Avoided
 from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.metrics import DisruptionMetrics
@@ -43,6 +44,7 @@ class Disruption:
         self._metrics = DisruptionMetrics(context.metrics, context.log)
         self._idle: tuple[int, int] | None = None  # revision at which nothing was to be done, and the instant
         self._known_views = Views(context)
+        self._avoided = Avoided(context, self._failed)
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
 
     async def run(self) -> None:
@@ -73,6 +75,7 @@ class Disruption:
         self._idle = None
         await self._execution.tidy()
         if self._context.brakes.disruption_paused(None):
+            await self._avoided.follow(self._views(), ())
             return False
         state, clock = self._context.state, self._context.clock
         idle: tuple[int, int] | None = state.revision, clock.monotonic()
@@ -84,6 +87,8 @@ class Disruption:
             self._metrics.decided(method.reason, eligible, decision.command, clock.monotonic() - asked)
             for note in decision.notes:
                 await self._report(note)
+            if decision.next is not None:
+                await self._avoided.follow(views, decision.next)
             # A nomination ends soon, and nothing else changes when it does.
             if decision.more or decision.command is not None or any(view.nominated for view in views):
                 idle = None

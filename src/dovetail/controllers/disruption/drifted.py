@@ -6,17 +6,15 @@ often come to the next one, and be moved again. A node that may not be replaced 
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from dovetail.api.codec import encode
-from dovetail.api.core import Node, Taint
+from dovetail.api.core import Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition, is_true
 from dovetail.base.clock import MINUTE
-from dovetail.base.errors import InstanceNotFound, NotFound
+from dovetail.base.errors import InstanceNotFound
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.avoided import ask_pods_elsewhere
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.nodeclaim.status import LAUNCHED, write
 from dovetail.controllers.reconciler import failure_log
@@ -74,7 +72,10 @@ class Drifted:
             await write(self._context, claim, found)
         elif not reason and present is not None:
             await remove_condition(self._context, claim, DRIFTED)
-        await self._ask_pods_elsewhere(claim, wanted=bool(reason) and self._replaceable(pool))
+        node = self._context.state.node_of(claim)
+        if node is not None:
+            wanted = bool(reason) and self._replaceable(pool)
+            await ask_pods_elsewhere(self._context, node, AVOIDED, wanted=wanted)
         return PERIOD
 
     def _replaceable(self, pool: NodePool) -> bool:
@@ -83,20 +84,6 @@ class Drifted:
             return False
         budgets = pool.spec.disruption.budgets
         return allowed_disruptions(budgets, DRIFTED, nodes=1, used=0, now=self._context.clock.now()) > 0
-
-    async def _ask_pods_elsewhere(self, claim: NodeClaim, *, wanted: bool) -> None:
-        """Put the taint on the claim's node, or take it off. Raises Conflict where others change the node."""
-        node = self._context.state.node_of(claim)
-        if node is None or node.deleting or (AVOIDED in node.spec.taints) == wanted:
-            return
-        with suppress(NotFound):
-            now = await self._context.read(Node, node.metadata.name)
-            taints = [taint for taint in now.spec.taints if taint.key != AVOIDED.key]
-            merge = {
-                "metadata": {"resourceVersion": now.metadata.resource_version},
-                "spec": {"taints": [encode(taint) for taint in (*taints, *((AVOIDED,) if wanted else ()))]},
-            }
-            await self._context.client.patch(Node, node.metadata.name, merge=merge)
 
     async def _reason(self, claim: NodeClaim, pool: NodePool) -> str:
         context = self._context

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
@@ -175,6 +175,13 @@ class Ledger:
 
     def _forget(self, now: int) -> None:
         self._entries = [entry for entry in self._entries if now < entry.until]
+
+
+def rests_since(pods: Iterable[Pod], resting: Set[str]) -> int:
+    """When the last of those that rest came (nanoseconds); 0 if none does."""
+    if not resting:
+        return 0
+    return max((_created(pod) for pod in pods if pod.metadata.uid in resting), default=0)
 
 
 def _created(pod: Pod) -> int:

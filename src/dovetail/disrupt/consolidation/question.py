@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
 from dovetail.disrupt.consolidation.balanced import Score, Totals, scores
-from dovetail.disrupt.consolidation.churn import MoveBudget, Moves
+from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
 from dovetail.model.plan import PlannedClaim
@@ -74,9 +74,16 @@ class Question:
 
     def __post_init__(self) -> None:
         # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again.
-        nodes = _without_room(self.problem.nodes, self.closed)
+        nodes = _without_room(self._filled_first(), self.closed)
         object.__setattr__(self, "_nodes", nodes)
         object.__setattr__(self, "_quiet", _without_room(nodes, self.restless))
+
+    def _filled_first(self) -> Sequence[ExistingNode]:
+        """The nodes in the order in which plans fill them: those that go next are the last."""
+        resting = self.moves.resting
+        going = sorted(self.candidates, key=lambda one: (rests_since(one.pods, resting), one.rank))
+        place = {candidate.name: len(going) - index for index, candidate in enumerate(going)}
+        return sorted(self.problem.nodes, key=lambda node: (not node.initialized, place.get(node.name, 0)))
 
     def move_budget(self, *, replacing: bool = False) -> MoveBudget:
         """All that budgets and the limit on moves allow."""
@@ -149,6 +156,8 @@ class Finding:
     others: tuple[Move, ...] = ()  # that were found as well and save less per disrupted pod, or in all
     tried: int = 0  # sets of nodes that were planned
     cut: str = ""  # MULTI or SINGLE: what was not looked at to the end, and will be when it is asked again
+    # Nodes that should go after it, the emptiest in front; None if nothing new is known of that.
+    next: tuple[str, ...] | None = None
 
     @property
     def complete(self) -> bool:

@@ -45,6 +45,11 @@ class Prospects:
             sum(worth[self.appraisal.pod_class[pod.key]] for pod in candidate.pods)
         )
 
+    def wasted(self, candidate: Candidate) -> float:
+        """What it costs beyond what its pods are worth."""
+        worth, pod_class = self.appraisal.dual_values, self.appraisal.pod_class
+        return candidate.price - float(sum(worth[pod_class[pod.key]] for pod in candidate.pods))
+
     def least(self, candidate: Candidate, pod_classes: Sequence[int]) -> int | None:
         """The least that one node costs which holds a pod of each of these; None if none is sold."""
         return self._for_sale(candidate).least(pod_classes)
@@ -65,6 +70,7 @@ REPLACED_ENOUGH = (
     "is left of these is kept for moves that save a quarter of the node's price or more"
 )
 _WORTH_THE_REST = 0.25  # of a node's price: replacing it is worth moves that are kept for deletions
+_WAITING = frozenset((RESTING, UNSETTLED))  # reasons to stay that end by themselves within the hour
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
@@ -123,7 +129,7 @@ class _Search:
         self._stay.update(self._held)
         self._candidates = [one for one in self._candidates if one.name not in self._held]
         if not self._candidates:
-            return Finding(None, self._refusals())
+            return Finding(None, self._refusals(), next=self._next(None))
         self._candidates = list(self._known())
         move = yield from self._deleted()
         if move is None:
@@ -139,7 +145,28 @@ class _Search:
             tuple(self._others),
             self._planned,
             "" if move is not None or self._work.left else self._at,
+            self._next(move),
         )
+
+    def _next(self, move: Move | None) -> tuple[str, ...] | None:
+        """Nodes that should go after it, the emptiest first: they cost far more than their pods are worth.
+
+        Not those that take pods of the move: by its plan they are filled.
+        """
+        question = self._question
+        if move is None:
+            all_stay = len(self._stay) == len(question.candidates)
+            return () if all_stay and _WAITING.isdisjoint(self._stay.values()) else None
+        settled = {candidate.name for candidate in move.candidates} | move.places.keys() | self._held.keys()
+        found = [
+            candidate
+            for candidate in question.candidates
+            if candidate.name not in settled
+            and self._stay.get(candidate.name, RESTING) in _WAITING
+            and self._prospects.known(candidate)
+            and self._prospects.wasted(candidate) >= _WORTH_THE_REST * candidate.price
+        ]
+        return tuple(candidate.name for candidate in sorted(found, key=lambda one: one.rank))
 
     def _bound(self) -> int:
         """What the pods of all candidates must cost at least, of those that are held back as well."""

@@ -64,7 +64,8 @@ class _Schedule:
         self._topology = Topology(problem)
         for item in data:
             self._topology.update(item)
-        self._standing = [StandingNode(node, problem) for node in problem.nodes]
+        by_name = sorted(problem.nodes, key=lambda node: (not node.initialized, node.name))
+        self._standing = [StandingNode(node, problem) for node in by_name]
         self._open: list[OpenNode] = []
         self._reservations = Reservations(problem.pools)
         self._count = 0
