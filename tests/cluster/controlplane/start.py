@@ -40,6 +40,7 @@ _READY_SECONDS = 180  # for each; a machine that does nothing else needs 5 for a
 # How often a node reports its status: kwok's own choice, and ours for thousands of nodes.
 _BEAT = "durationMilliseconds: 20000\n    jitterDurationMilliseconds: 25000\n"
 _RARE_BEAT = "durationMilliseconds: 200000\n    jitterDurationMilliseconds: 250000\n"
+_READY = "  name: pod-ready\nspec:\n"
 _BEAT_SECONDS, _RARE_BEAT_SECONDS = 25, 250
 # Requests to be audited: of all clients but the parts of the control plane themselves.
 _AUDIT = {
@@ -60,7 +61,8 @@ class ControlPlane:
     nodes: fewer heartbeats, and a scheduler that does not look at all of them for each pod. `spreads` are the
     scheduler's default spread constraints, instead of its own. With `one_by_one` it looks at one node at a
     time, in the order of its list. `routing` has the API server go to the endpoints of the Services that it
-    calls by itself, as there is no proxy that leads from their addresses.
+    calls by itself, as there is no proxy that leads from their addresses. Pods run after the
+    milliseconds of `starts` since they were bound, at least and at most.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class ControlPlane:
         spreads: Sequence[object] | None = None,
         one_by_one: bool = False,
         routing: bool = False,
+        starts: tuple[int, int] = (0, 0),
     ) -> None:
         self.programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="controlplane-"))
@@ -88,6 +91,7 @@ class ControlPlane:
         self.processes = Processes(self.folder, ready_seconds=_READY_SECONDS)
         self._nodes = nodes
         self._tuned = tuned
+        self._starts = starts
         self._spreads = () if tuned and spreads is None else spreads
         self._one_by_one = one_by_one
         self._controllers = controllers
@@ -285,6 +289,12 @@ class ControlPlane:
             raise StartError("kwok's nodes do not report their status as they did: look at its stages")
         if self._tuned:
             stages = stages.replace(_BEAT, _RARE_BEAT)
+        if any(self._starts):
+            if _READY not in stages:
+                raise StartError("kwok's pods do not become ready as they did: look at its stages")
+            least, most = self._starts
+            delay = f"    durationMilliseconds: {least}\n    jitterDurationMilliseconds: {most}\n"
+            stages = stages.replace(_READY, f"{_READY}  delay:\n{delay}", 1)
         file = write(self.folder / "kwok.config", f"{json.dumps(settings)}\n---\n{stages}")
         self.processes.start("kwok", self.programs / "kwok", f"--kubeconfig={config}", f"--config={file}")
 
