@@ -49,16 +49,15 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
     spot = [candidate for candidate in candidates if candidate.spot]
     if question.spot_to_spot or not spot:
         return {}
-    quiet = _Free(question, spot, question.closed | question.restless)
-    everywhere = _Free(question, spot, question.closed) if question.restless else quiet
+    free = _Free(question, spot)
     volumes = question.problem.volumes
     found = {}
     for candidate in spot:
-        if not quiet.homeless(candidate):
+        on_quiet, left = free.homeless(candidate)
+        if not on_quiet:
             continue
         ceiling = candidate.price - candidate.needed
         sold = market.after_spot(question.problem, candidate.pods)
-        left = everywhere.homeless(candidate)
         if (sold.least_for(left) if left else sold.least) > ceiling and not any(
             left_out(pod, volumes) for pod in candidate.pods
         ):  # of pods that are in no plan the search has something else to say
@@ -163,27 +162,32 @@ class _Types:
 
 
 class _Free:
-    """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is.
+    """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is."""
 
-    `shut` ones take none.
-    """
-
-    def __init__(self, question: Question, candidates: Sequence[Candidate], shut: frozenset[str]) -> None:
+    def __init__(self, question: Question, candidates: Sequence[Candidate]) -> None:
         self._kinds = {candidate.name: Counter(map(_asked, candidate.pods)) for candidate in candidates}
         names = sorted({name for kinds in self._kinds.values() for asked in kinds for name, _ in asked})
-        nodes = [node for node in question.problem.nodes if node.initialized and node.name not in shut]
+        nodes = [
+            node for node in question.problem.nodes if node.initialized and node.name not in question.closed
+        ]
         self._row = {node.name: row for row, node in enumerate(nodes)}
         free = [
             [node.allocatable.get(name, 0) - node.occupancy.requests.get(name, 0) for name in names]
             for node in nodes
         ]
         self._free = np.array(free, dtype=np.float64).reshape(len(nodes), len(names))
+        # Which nodes count, once those that are quiet and once all of them, (2, N).
+        quiet = [node.name not in question.restless for node in nodes]
+        self._counts = np.array([quiet, [True] * len(nodes)], dtype=np.float64).reshape(2, len(nodes))
         self._names = names
         self._column = {name: index for index, name in enumerate(names)}
         self._slots = lru_cache(maxsize=None)(self._slots_of)
 
-    def homeless(self, candidate: Candidate) -> dict[str, float]:
-        """What its pods that find no room on other nodes ask for, at least; {} if all may find some."""
+    def homeless(self, candidate: Candidate) -> tuple[dict[str, float], dict[str, float]]:
+        """What its pods ask for, at least, that find no room on other quiet nodes, and on any others.
+
+        {} if all of them may find some.
+        """
         kinds = self._kinds[candidate.name]
         asked = np.zeros((len(kinds), len(self._names)))
         for index, each in enumerate(kinds):
@@ -194,17 +198,19 @@ class _Free:
         if own is not None:
             slots[:, own] = 0.0
         many = np.array(list(kinds.values()), dtype=np.float64)
+        slots = np.minimum(slots, many[:, None])
         need = many @ asked
-        alone = np.maximum(many - slots.sum(axis=1), 0.0) @ asked  # each kind with all nodes to itself
-        left = np.maximum(need - self._taken(asked, np.minimum(slots, many[:, None])), alone)
-        return {
-            name: amount
-            for name, amount, all_of_it in zip(self._names, left.tolist(), need.tolist(), strict=True)
-            if amount > _EXACT * all_of_it
-        }
+        alone = np.maximum(many - self._counts @ slots.T, 0.0) @ asked  # each kind with all nodes to itself
+        left = np.maximum(need - self._counts @ self._taken(asked, slots), alone)
+        counts = left > _EXACT * need
+        on_quiet, on_any = (
+            {name: amount for name, amount, some in zip(self._names, row, there, strict=True) if some}
+            for row, there in zip(left.tolist(), counts.tolist(), strict=True)
+        )
+        return on_quiet, on_any
 
     def _taken(self, asked: Floats, slots: Floats) -> Floats:
-        """The most of each resource that such pods take of all nodes together, (R,).
+        """The most of each resource that such pods take of each node, (N, R).
 
         Whatever pods a node has room for, they have no more of a resource than what is free of any other one
         times the most that one of them asks of the first for each of the other. `slots` (S, N): how many of
@@ -215,7 +221,7 @@ class _Free:
             most = np.where(asked[:, None, :] > 0, ratio, 0.0).max(axis=0, initial=0.0)
             free = np.maximum(self._free, 0.0)[:, :, None]
             bounds = np.where((free == 0) & np.isinf(most), np.inf, free * most).min(axis=1, initial=np.inf)
-        taken: Floats = np.minimum(bounds, slots.T @ asked).sum(axis=0)
+        taken: Floats = np.minimum(bounds, slots.T @ asked)
         return taken
 
     def _slots_of(self, asked: _Asked) -> Floats:
