@@ -274,7 +274,7 @@ def test_the_rules_of_a_cluster_where_all_pods_run_have_prices(
         (["pod", "web"], "there is no pod default/web among the manifests did you mean default/web-0"),
         (["pod", "shop/DATABASE-1"], "did you mean default/database-1?"),
         (["pod", "a/b/c"], "'a/b/c' is no name of a pod write NAMESPACE/NAME"),
-        (["pod", ""], "'' is no name of a pod"),
+        (["pod", ""], "an argument is empty"),
         (["pod", "shop/there"], "did you mean default/there?"),
         (["pod", "done"], "pod default/done has finished, so it needs no node"),
         (["pod"], "NAME"),
