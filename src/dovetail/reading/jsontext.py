@@ -138,26 +138,28 @@ class _Lines:
     def __init__(self, text: bytes) -> None:
         self.text = text
         self._told: list[int] = []
-        self._lines: dict[int, int] = {}  # of what was told, once one of them was asked for
+        self._places: dict[int, tuple[int, int]] = {}  # of what was told, once one of them was asked for
 
     def place(self, at: int) -> Callable[[], tuple[int, int]]:
         """Line and column, looked up when they are asked for; positions are told in their order."""
         self._told.append(at)
-        return lambda: (self._line(at), self._column(at))
+        return lambda: self._place(at)
 
-    def _line(self, at: int) -> int:
-        if at not in self._lines:
-            known = len(self._lines)
+    def _place(self, at: int) -> tuple[int, int]:
+        """Counted on from the place before, as all of a server's answer may be on one line."""
+        if at not in self._places:
+            known = len(self._places)
             before = self._told[known - 1] if known else 0
-            line = self._lines[before] if known else 1
+            line, column = self._places[before] if known else (1, 1)
             for position in self._told[known:]:
-                line += self.text.count(b"\n", before, position)
-                self._lines[position] = line
+                breaks = self.text.count(b"\n", before, position)
+                if breaks:
+                    line, column = line + breaks, 1
+                    before = self.text.rindex(b"\n", before, position) + 1
+                column += len(self.text[before:position].decode())
+                self._places[position] = line, column
                 before = position
-        return self._lines[at]
-
-    def _column(self, at: int) -> int:
-        return len(self.text[self.text.rfind(b"\n", 0, at) + 1 : at].decode()) + 1
+        return self._places[at]
 
 
 def _malformed(written: bytes, source: str) -> InputError:
