@@ -10,7 +10,7 @@ import pytest
 
 from dovetail.api.core import Pod
 from dovetail.base.errors import InputError
-from dovetail.reading import read
+from dovetail.reading import read, without_auto_mode
 from dovetail.units.quantity import parse_quantity
 
 ROLLOUT = """\
@@ -240,7 +240,7 @@ def test_what_auto_mode_runs_is_left_out(tmp_path: Path) -> None:
     ours = _POOL.format(name="ours", group="karpenter.k8s.aws", kind="EC2NodeClass")
     theirs = _POOL.format(name="theirs", group="eks.amazonaws.com", kind="NodeClass")
     file.write_text(ours + theirs + _CLAIM)
-    found = read([file])
+    found = without_auto_mode(read([file]))
     assert [one.object.metadata.name for one in found.manifests] == ["ours"]
     assert [note.partition(":")[0] for note in found.notes] == [
         "1 NodeClaim of EKS Auto Mode ignored",

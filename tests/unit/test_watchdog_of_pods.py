@@ -229,6 +229,7 @@ def test_pods_leave_a_node_that_is_tainted() -> None:
     for name in ("a", "b"):
         story.put(small(name))
         story.bind(name, "n1")
+        story.change("Pod", name, lambda item: item["status"].update(phase="Running"))
     story.change("Pod", "a", evict)
     message = "is evicted from n1, which lacks the taint karpenter.sh/disrupted"
     assert seen(story) == [("drain without taint", "d/a", message)]

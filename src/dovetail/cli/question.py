@@ -225,10 +225,10 @@ def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Re
     """The manifests that -f names; what a user should know of them is said."""
     from dovetail.base.collector import uncollected
     from dovetail.cli import messages
-    from dovetail.reading import read
+    from dovetail.reading import read, without_auto_mode
 
     with uncollected():
-        reading = read(paths, recursive=recursive, strict=strict)
+        reading = without_auto_mode(read(paths, recursive=recursive, strict=strict))
     for line in reading.notes:
         messages.note(line)
     return reading

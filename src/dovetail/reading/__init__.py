@@ -7,6 +7,24 @@ line and column of every field (`Located.place_of`).
 
 from dovetail.reading.documents import documents
 from dovetail.reading.located import Located
-from dovetail.reading.manifests import Manifest, Owned, Reading, read, read_leniently, read_objects
+from dovetail.reading.manifests import (
+    Manifest,
+    Owned,
+    Reading,
+    read,
+    read_leniently,
+    read_objects,
+    without_auto_mode,
+)
 
-__all__ = ["Located", "Manifest", "Owned", "Reading", "documents", "read", "read_leniently", "read_objects"]
+__all__ = [
+    "Located",
+    "Manifest",
+    "Owned",
+    "Reading",
+    "documents",
+    "read",
+    "read_leniently",
+    "read_objects",
+    "without_auto_mode",
+]

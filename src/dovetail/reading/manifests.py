@@ -142,6 +142,28 @@ def read_leniently(
     return reader.reading()
 
 
+def without_auto_mode(reading: Reading) -> Reading:
+    """Without the NodePools and NodeClaims that EKS Auto Mode runs; a note says how many there were."""
+    theirs = [item for item in reading.manifests if _of_auto_mode(item.object)]
+    if not theirs:
+        return reading
+    gone = set(map(id, theirs))
+    counts = sorted(Counter(item.object.KIND for item in theirs).items())
+    notes = (f"{n} {kind} of EKS Auto Mode ignored: it runs what names a NodeClass" for kind, n in counts)
+    kept = tuple(item for item in reading.manifests if id(item) not in gone)
+    return Reading(kept, (*reading.notes, *notes), reading.left_out)
+
+
+def _of_auto_mode(found: Object) -> bool:
+    match found:
+        case NodePool():
+            return found.spec.template.spec.node_class_ref.of_auto_mode
+        case NodeClaim():
+            return found.spec.node_class_ref.of_auto_mode
+        case _:
+            return False
+
+
 @dataclass(slots=True)
 class _Remark:
     """One remark about many objects: how many, and the first."""
@@ -167,11 +189,9 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     faults: list[InputError] = field(default_factory=list)
     ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
-    auto_mode: Counter[str] = field(default_factory=Counter)
     foreign: dict[tuple[str, str], _Workloads] = field(default_factory=dict)
     remarks: dict[tuple[str, str], _Remark] = field(default_factory=dict)
     left_out: list[Owned] = field(default_factory=list)
-    takes_auto_mode: bool = False
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -260,12 +280,7 @@ class _Reader:
             raise refusal(located, "metadata.name", "a name is required")
         if kind is Pod and not document.get("spec"):
             raise refusal(located, "spec", "a pod needs a spec with at least one container")
-        found = _decoded(document, kind, located)
-        if not self.takes_auto_mode and _of_auto_mode(found):
-            self.auto_mode[found.KIND] += 1
-            self._leave_out(located)
-            return
-        self.manifests.append(Manifest(found, located, document))
+        self.manifests.append(Manifest(_decoded(document, kind, located), located, document))
 
     def _take_foreign(self, located: Located) -> None:
         """An object whose kind is not known: a mistake, a workload of another group, or of no concern."""
@@ -323,8 +338,6 @@ class _Reader:
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
             yield f"{count} {kind} of {group} ignored{_MAKERS.get((group, kind), '')}"
-        for kind, count in sorted(self.auto_mode.items()):
-            yield f"{count} {kind} of EKS Auto Mode ignored: it runs what names a NodeClass by itself"
         for (kind, text), remark in self.remarks.items():
             line = remark.first.line_of(remark.path)
             place = f"{remark.first.source}:{line}" if line else remark.first.source
@@ -338,7 +351,6 @@ class _Lenient(_Reader):
     """Reports what is wrong, and goes on."""
 
     report: Callable[[InputError], None] = lambda _: None
-    takes_auto_mode: bool = True  # to be checked
     refused: bool = False  # of the document at hand, something was reported
 
     def take(self, located: Located) -> None:
@@ -392,16 +404,6 @@ def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
 def _moved(field: str, path: str) -> str:
     """A field of the stand-in, as it is called in the object."""
     return f"{path}{field.removeprefix('spec')}" if field.startswith("spec") else field
-
-
-def _of_auto_mode(found: Object) -> bool:
-    match found:
-        case NodePool():
-            return found.spec.template.spec.node_class_ref.of_auto_mode
-        case NodeClaim():
-            return found.spec.node_class_ref.of_auto_mode
-        case _:
-            return False
 
 
 def _decoded(document: dict[str, Any], kind: type[Object], located: Located) -> Object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.meta import condition, is_true
@@ -109,15 +109,13 @@ def in_turn(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """Of a node that drains, ordinary pods leave before daemons, and both before critical ones."""
     pod = _leaving(change)
     view = mirror.view.nodes.get(pod.spec.node_name) if pod is not None else None
-    if pod is None or view is None:
+    if pod is None or view is None or _makes_room(pod, view.taints):
         return
     for key, facts in sorted(view.pods.items()):
         other = facts.pod
         first = _turn(other) < _turn(pod) and _to_drain(other) and not other.terminal
         new = change.now - mirror.bound.get(key, 0) < _SETTLED
         if not first or new or (other.deleting and _stuck(other, change.now)):
-            continue
-        if not _started(pod):  # it is to make room on a node that stays
             continue
         yield Violation("drain order", pod.key, f"is evicted before {key}, whose turn is earlier")
         return
@@ -127,9 +125,9 @@ def tainted(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """Pods leave a node only once it is tainted, else they would come back; or before they started."""
     pod = _leaving(change)
     node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
-    if pod is None or node is None or not _started(pod):
+    if pod is None or node is None or _makes_room(pod, node.spec.taints):
         return
-    if not any(item.key == labels.DISRUPTED_TAINT for item in node.spec.taints):
+    if not _disrupted(node.spec.taints):
         message = f"is evicted from {node.key}, which lacks the taint {labels.DISRUPTED_TAINT}"
         yield Violation("drain without taint", pod.key, message)
 
@@ -148,9 +146,14 @@ def _evicted(pod: Pod) -> bool:
     return found is not None and found.status == "True" and found.reason == _BY_REQUEST
 
 
-def _started(pod: Pod) -> bool:
-    """False only where surely none of its containers has run: of several that are Pending, one may have."""
-    return pod.status.phase != "Pending" or len(pod.spec.containers) != 1 or bool(pod.spec.init_containers)
+def _makes_room(pod: Pod, taints: Iterable[Taint]) -> bool:
+    """True iff the node stays and surely no container of the pod has run: of several, one may have."""
+    waits = pod.status.phase == "Pending" and len(pod.spec.containers) == 1 and not pod.spec.init_containers
+    return waits and not _disrupted(taints)
+
+
+def _disrupted(taints: Iterable[Taint]) -> bool:
+    return any(item.key == labels.DISRUPTED_TAINT for item in taints)
 
 
 def _stuck(pod: Pod, now: int) -> bool:
