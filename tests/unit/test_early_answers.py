@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.solve import small
 from benchmarks.solve.crowded import mixed
+from dovetail.model import labels
 from dovetail.model.problem import WORK_PER_SECOND, Budget
 from dovetail.solve.solver import Step, solve
+from dovetail.testing.problems import instance_types, node, pod, pool, scenario
+from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify
 
 
@@ -20,6 +25,18 @@ def test_what_is_proven_ends_before_packing_is_tried_again(number: int, last: st
     assert plan.cost.gap < 0.001
     assert not plan.unschedulable
     assert verify(problem, plan) == ()
+
+
+def test_pods_that_would_rather_be_apart_share_a_node_where_nothing_is_for_sale() -> None:
+    term = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    rather = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+    rule = {"affinity": {"podAntiAffinity": rather}}
+    pods = [pod(f"pod-{number}", "web", (1000, 64), rule) for number in range(4)]
+    there = scenario(pods, [pool("gone")], instance_types(), nodes=[node("node-a", "zone-a", 8)])
+    problem = replace(to_problem(there), pools=())
+    plan = solve(problem, Budget(work=200_000))
+    assert verify(problem, plan) == ()
+    assert not plan.unschedulable
 
 
 def test_a_first_plan_of_many_shapes_does_not_use_up_the_work_of_a_second() -> None:

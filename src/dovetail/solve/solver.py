@@ -213,7 +213,8 @@ def _searched(state: _Solve, trace: Trace) -> Answer:
 
 def _at_once(state: _Solve) -> None:
     """Where few patterns of nodes matter under rules between pods, the best choice of them."""
-    state.best = state.best.proved_deeper(listed=True)
+    if state.best.plan.cost.hourly:  # nothing else is to be proven, and there may be nothing for sale
+        state.best = state.best.proved_deeper(listed=True)
     _as_answered(state)
 
 
