@@ -11,7 +11,7 @@ from benchmarks.solve.crowded import mixed
 from dovetail.model import labels
 from dovetail.model.problem import WORK_PER_SECOND, Budget
 from dovetail.solve.solver import Step, solve
-from dovetail.testing.problems import instance_types, node, pod, pool, scenario
+from dovetail.testing.problems import Document, instance_types, node, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify
 
@@ -27,11 +27,20 @@ def test_what_is_proven_ends_before_packing_is_tried_again(number: int, last: st
     assert verify(problem, plan) == ()
 
 
-def test_pods_that_would_rather_be_apart_share_a_node_where_nothing_is_for_sale() -> None:
-    term = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
-    rather = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
-    rule = {"affinity": {"podAntiAffinity": rather}}
-    pods = [pod(f"pod-{number}", "web", (1000, 64), rule) for number in range(4)]
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_TERM = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"podAntiAffinity": {_PREFERRED: [{"weight": 1, "podAffinityTerm": _TERM}]}},
+        {"podAffinity": {_REQUIRED: [_TERM]}},
+    ],
+)
+def test_nodes_that_are_there_do_where_nothing_is_for_sale(rule: Document) -> None:
+    pods = [pod(f"pod-{number}", "web", (1000, 64), {"affinity": rule}) for number in range(4)]
     there = scenario(pods, [pool("gone")], instance_types(), nodes=[node("node-a", "zone-a", 8)])
     problem = replace(to_problem(there), pools=())
     plan = solve(problem, Budget(work=200_000))

@@ -153,6 +153,8 @@ class Hosts:
     def _sizes(self) -> tuple[Amounts, Floats]:
         """The capacity of each type (N, R), and what the cheapest costs that is sold of it, if any, (N,)."""
         tables = self._instance.tables
+        if not tables:
+            return self._instance.nodes.capacity[:0], np.zeros(0)
         price = [np.full(len(table.types), np.inf) for table in tables]
         for least, table in zip(price, tables, strict=True):
             np.minimum.at(least, table.column_type, table.price)

@@ -380,7 +380,9 @@ def reach_of(instance: Instance, columns: OfferingsTable, sites: Sites, kinds: C
     )
     anywhere &= holds
     # A type that is too large for what is left of a limit is not for sale.
-    anywhere &= np.concatenate([table.within for table in instance.tables])[sites.column]
+    anywhere &= np.concatenate([np.zeros(0, dtype=np.bool_), *(table.within for table in instance.tables)])[
+        sites.column
+    ]
     tiers, first = np.array([tier for _, _, tier in kinds], dtype=np.int64), len(instance.tiers) + 1
     staying = np.flatnonzero(tiers >= first)
     tiers[staying] -= first
