@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dovetail.base.errors import DovetailError
+from dovetail.cli.plan_output import sentences
 from dovetail.cli.searching import checked
+from dovetail.explain.spread_domains import AsSeen
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve
@@ -24,6 +26,14 @@ def problem() -> Problem:
 @pytest.fixture(scope="module")
 def plan(problem: Problem) -> Plan:
     return solve(problem, Budget(20_000))
+
+
+def test_a_plan_without_a_proof_is_not_said_to_have_one(plan: Plan) -> None:
+    unproven = replace(plan, cost=replace(plan.cost, lower_bound=0))
+    seen = AsSeen(counted=True, bound=None)
+    (proven, *_), (said, *_) = (sentences(one, 0, seen, None, ()) for one in (plan, unproven))
+    assert "no plan for the same pods costs less than" in proven
+    assert "there was no time to prove what they cost at least" in said
 
 
 def test_a_plan_without_a_fault_is_shown(problem: Problem, plan: Plan) -> None:

@@ -371,6 +371,8 @@ def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
     start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h{parts}"
     bound = (
         f"no plan for the same pods costs less than ${_dollars(cost.lower_bound):.4f}/h (gap {cost.gap:.1%})."
+        if cost.lower_bound
+        else "there was no time to prove what they cost at least: a longer --deadline does."
     )
     note = " Prices marked ~ are estimates." if any(claim.price_estimated for claim in plan.claims) else ""
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
