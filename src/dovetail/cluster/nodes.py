@@ -200,9 +200,9 @@ def _labels(machine: Machine) -> dict[str, str]:
     return {**stamped, **(machine.node.metadata.labels if machine.node else {})}
 
 
-def underutilized(machine: Machine) -> bool:
+def underutilized(node: Node | None) -> bool:
     """True iff pods are asked to go elsewhere, since consolidation takes the node next."""
-    return machine.node is not None and UNDERUTILIZED in machine.node.spec.taints
+    return node is not None and UNDERUTILIZED in node.spec.taints
 
 
 def _taints(machine: Machine) -> tuple[Taint, ...]:

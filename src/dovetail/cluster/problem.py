@@ -131,7 +131,7 @@ def build(
         )
     )
     nodes = [node for _, node in understood]
-    last = {item.name: None for item, _ in understood if existing.underutilized(item)}
+    last = {item.name for item, _ in understood if existing.underutilized(item.node)}
     nodes += (
         node
         for _, node in isolated(

@@ -22,6 +22,11 @@ def allowed_disruptions(budgets: Sequence[Budget], reason: str, nodes: int, used
     return limit if limit == UNLIMITED else max(0, limit - used)
 
 
+def allow_any(budgets: Sequence[Budget], reason: str, now: int) -> bool:
+    """True iff at `now` (ns) they let a node go for `reason`, were it the only one and not going yet."""
+    return allowed_disruptions(budgets, reason, nodes=1, used=0, now=now) > 0
+
+
 def budget_limit(budget: Budget, reason: str, nodes: int, now: int) -> int:
     """What one budget allows of `nodes`; UNLIMITED while it is inactive or silent on the reason."""
     if budget.reasons is not None and reason not in budget.reasons:

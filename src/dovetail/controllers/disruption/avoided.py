@@ -49,11 +49,6 @@ class Avoided:
                 self._on_failure(Failure("disruption", view.name, error))
 
 
-def avoided(view: NodeView) -> bool:
-    """True iff its node bears the taint."""
-    return view.node is not None and UNDERUTILIZED in view.node.spec.taints
-
-
 async def ask_pods_elsewhere(context: Context, node: Node, taint: Taint, *, wanted: bool) -> None:
     """Put the taint on the node, or take it off. Raises Conflict where others change the node."""
     if node.deleting or (taint in node.spec.taints) == wanted:

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cluster.nodes import underutilized
 from dovetail.controllers.context import Context
-from dovetail.controllers.disruption.avoided import avoided
 from dovetail.controllers.disruption.metrics import count_timeout
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
-from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.budgets import allow_any
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
@@ -138,13 +138,13 @@ class Consolidation:
         """Nodes that go next, as before where nothing new is known; only where budgets ever let any go."""
         now = self._context.clock.now()
         pools = {
-            pool.metadata.name: None
+            pool.metadata.name
             for pool in self._context.state.all(NodePool)
-            if allowed_disruptions(pool.spec.disruption.budgets, UNDERUTILIZED, nodes=1, used=0, now=now) > 0
+            if allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, now)
         }
         there = {view.name: view for view in views if view.pool_name in pools}
         if finding.next is None:
-            return tuple(name for name, view in there.items() if avoided(view))
+            return tuple(name for name, view in there.items() if underutilized(view.node))
         return tuple(name for name in finding.next if name in there)
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:

@@ -18,7 +18,7 @@ from dovetail.controllers.disruption.avoided import ask_pods_elsewhere
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.nodeclaim.status import LAUNCHED, write
 from dovetail.controllers.reconciler import failure_log
-from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.budgets import allow_any
 from dovetail.disrupt.command import DRIFTED
 from dovetail.disrupt.drift import pool_drift
 from dovetail.kube.client import ChangeType
@@ -82,8 +82,7 @@ class Drifted:
         """True iff, as things stand, the pool's budgets and pauses let a drifted node of it go."""
         if self._context.brakes.disruption_paused(pool):
             return False
-        budgets = pool.spec.disruption.budgets
-        return allowed_disruptions(budgets, DRIFTED, nodes=1, used=0, now=self._context.clock.now()) > 0
+        return allow_any(pool.spec.disruption.budgets, DRIFTED, self._context.clock.now())
 
     async def _reason(self, claim: NodeClaim, pool: NodePool) -> str:
         context = self._context

@@ -50,7 +50,7 @@ class Exchange:
         if node is None or left is None or node.metadata.name == left.name:
             return
         there = Machine(node, self._state.claim_of(node))
-        if _owner(pod) and not _has_claims(pod):
+        if owner_of(pod) and not _has_claims(pod):
             # To any rule they are the same, so the other has the place; where it had its own, room is left.
             other = self._like(pod, there, left)
             if other is not None:
@@ -63,10 +63,10 @@ class Exchange:
     def _like(self, pod: Pod, there: Machine, left: Machine) -> Pod | None:
         """One that is alike and waits, with a place on the machine, or else in its zone if that was left."""
         elsewhere = (
-            self._state.promised_to(_owner(pod)) if leans(pod) and zone_of(there) != zone_of(left) else ()
+            self._state.promised_to(owner_of(pod)) if leans(pod) and zone_of(there) != zone_of(left) else ()
         )
         for machine in chain((there,), (one for one in elsewhere if zone_of(one) == zone_of(there))):
-            alike = self._waiting(machine, _owner(pod))
+            alike = self._waiting(machine, owner_of(pod))
             if alike:
                 return min(alike, key=_nominated)
         return None
@@ -75,7 +75,9 @@ class Exchange:
         """The pods (of that owner) that wait and have a place on the machine which holds."""
         pods = (self._state.get(Pod, key) for key in self._state.promised_on(machine))
         found = self._state.places(
-            pod for pod in pods if pod is not None and not pod.spec.node_name and owner in (None, _owner(pod))
+            pod
+            for pod in pods
+            if pod is not None and not pod.spec.node_name and owner in (None, owner_of(pod))
         )
         return [pod for pod, place in found if place.name == machine.name]
 
@@ -138,7 +140,7 @@ def _has_claims(pod: Pod) -> bool:
     return any(one.persistent_volume_claim is not None or one.ephemeral is not None for one in volumes)
 
 
-def _owner(pod: Pod) -> str:
+def owner_of(pod: Pod) -> str:
     """The UID of what made the pod, "" for none: pods of one owner are the same to any rule."""
     owner = pod.metadata.controller()
     return owner.uid if owner is not None else ""

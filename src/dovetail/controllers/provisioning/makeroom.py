@@ -24,9 +24,10 @@ from dovetail.cluster.promises import room_left
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.evict import EVICTIONS
 from dovetail.controllers.provisioning.causes import leans
-from dovetail.controllers.provisioning.exchange import enough, movable, size, suits, zone_of
+from dovetail.controllers.provisioning.exchange import enough, movable, owner_of, size, suits, zone_of
 from dovetail.controllers.provisioning.remarks import nominate
-from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.budgets import allow_any
+from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.pods import do_not_disrupt
 from dovetail.kube.client import ChangeType
 from dovetail.model.affinity import required_anti_affinity
@@ -37,7 +38,6 @@ from dovetail.model.resources import CPU, MEMORY, Resources, add, pod_requests, 
 MOST = 4  # pods that are made anew for one that lost its room
 FEW = 32  # nodes that are looked at for one
 MOST_PODS = 16  # that room is made for in one plan
-REASON = "Underutilized"  # of the disruption budgets that are kept to
 # Until a pod is nominated: one whose like is nominated there waits for its turn, of a second.
 LONGEST_NAMING = 2 * SECOND
 CALM = SECOND // 10  # for which it has to be: as the nomination changes, the scheduler may try it at once
@@ -188,7 +188,7 @@ class RoomMaker:
             self._came.set()
 
     def _bound(self, pod: Pod, _: str) -> None:
-        if self._heir and self._heir == _owner(pod):
+        if self._heir and self._heir == owner_of(pod):
             self._came.set()
 
     async def make_room(self, problem: Problem, plan: Plan) -> Plan:
@@ -281,7 +281,7 @@ class RoomMaker:
     def _allows(self, pool: NodePool) -> bool:
         """True iff the pool's nodes may be disrupted now, one at least."""
         now, paused = self._context.clock.now(), self._context.brakes.disruption_paused(pool)
-        return not paused and allowed_disruptions(pool.spec.disruption.budgets, REASON, 1, 0, now) > 0
+        return not paused and allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, now)
 
     async def _emptied(self, swap: Swap) -> bool:
         """True iff all leave that have to, one after the other, each while the pod is nominated to the node.
@@ -294,7 +294,7 @@ class RoomMaker:
                 self._helped[swap.pod.metadata.uid] *= TIMES  # it may not be allowed: no other try
                 return False
             self._state.promise(pod, goal)
-            self._heir = _owner(pod)
+            self._heir = owner_of(pod)
             self._came.clear()
             if not await self._evict(pod, swap.pod):
                 return False
@@ -336,8 +336,3 @@ class RoomMaker:
         message = f"Evicted pod before it started: makes room for {other.key}, another node has room for it"
         await self._context.recorder.publish(pod, "Normal", "Evicted", message, dedupe=(meta.uid,))
         return True
-
-
-def _owner(pod: Pod) -> str:
-    owner = pod.metadata.controller()
-    return owner.uid if owner is not None else ""
