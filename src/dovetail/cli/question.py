@@ -257,7 +257,7 @@ def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
 
     from dovetail.base.yaml_writing import written
     from dovetail.cli import messages
-    from dovetail.cli.tables import tall
+    from dovetail.cli.tables import lines
 
     if output == "table":
         screen = Console(highlight=False)
@@ -266,9 +266,7 @@ def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
             screen.print(tables)
             return
         wide = Console(highlight=False, width=_PIPE_WIDTH)
-        with wide.capture() as text:
-            wide.print(tall(tables))
-        print("\n".join(messages.visible(line.rstrip()) for line in text.get().split("\n")).rstrip("\n"))
+        print("\n".join(messages.visible(line.rstrip()) for line in lines(tables, wide)).rstrip("\n"))
     elif output == "json":
         print(json.dumps(document, indent=2))
     else:

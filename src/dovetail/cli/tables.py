@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from copy import copy
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from dovetail.cli.messages import visible
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
+
+_MARK = "x"  # stands for the text of a column, while rich lays it out
 
 
 def new_table(title: str, *headings: str) -> Table:
@@ -36,27 +41,59 @@ def add_row(table: Table, *cells: str) -> None:
     table.add_row(*(Text(visible(cell)) for cell in cells))
 
 
-def tall(shown: RenderableType) -> RenderableType:
-    """What looks the same where nothing is broken or cut: the rows of each table are the lines of one.
+def lines(shown: RenderableType, console: Console) -> Iterator[str]:
+    """What is printed where nothing is broken or cut; blanks at the ends of lines do not count.
 
-    Rich lays out a cell of 500 lines in a third of the time that it takes for 500 cells.
+    Rich lays out a table with one row, as wide as all of them. The others are written into its columns: rich
+    takes 0.12 s for 540 rows of eight cells, this 0.01.
     """
     if isinstance(shown, Group):
-        return Group(*map(tall, shown.renderables))
-    if (
-        not isinstance(shown, Table)
-        or shown.row_styles
-        or any(row.style or row.end_section for row in shown.rows)
-    ):
-        return shown
-    columns = [[cell for cell in column.cells if isinstance(cell, Text)] for column in shown.columns]
-    if any(len(cells) < shown.row_count or any("\n" in cell.plain for cell in cells) for cells in columns):
-        return shown
-    made = copy(shown)
-    made.columns, made.rows = [column.copy() for column in shown.columns], []
-    if shown.rows:
-        made.add_row(*(Text("\n").join(cells) for cells in columns))
-    return made
+        for part in shown.renderables:
+            yield from lines(part, console)
+        return
+    cells = _plain_cells(shown) if isinstance(shown, Table) else None
+    if not isinstance(shown, Table) or cells is None or not shown.rows:
+        yield from _captured(shown, console)
+        return
+    widths = [max(map(cell_len, column)) for column in cells]
+    one = copy(shown)
+    one.columns, one.rows = [column.copy() for column in shown.columns], []
+    one.add_row(*(Text(_MARK * width) for width in widths))
+    *above, row, below = _captured(one, console)
+    filled = [place for place, width in enumerate(widths) if width]
+    starts = [found.start() for found in re.finditer(f"{_MARK}+", row)]
+    yield from above
+    for index in range(len(shown.rows)):
+        line, end = "", 0
+        for place, start in zip(filled, starts, strict=True):
+            text, width = cells[place][index], widths[place]
+            right = shown.columns[place].justify == "right"
+            text = text.rstrip() if right else text
+            blank = " " * (width - cell_len(text))
+            line += " " * (start - end) + (blank + text if right else text + blank)
+            end = start + width
+        yield line
+    yield below
+
+
+def _plain_cells(table: Table) -> list[list[str]] | None:
+    """By column, of a table of `new_table` whose rows are one line of plain text each; None of others."""
+    styled = table.row_styles or any(row.style or row.end_section for row in table.rows)
+    if styled or table.box is not SIMPLE_HEAD or table.caption or not table.columns:
+        return None
+    columns = [[cell for cell in column.cells if isinstance(cell, Text)] for column in table.columns]
+    texts = [[cell.plain for cell in column] for column in columns]
+    if any(len(column) < table.row_count for column in texts):
+        return None
+    # Characters may have no width of their own, which is only seen in what precedes them.
+    odd = any("\n" in text or "\t" in text or bool(text) > cell_len(text) for column in texts for text in column)
+    return None if odd else texts
+
+
+def _captured(shown: RenderableType, console: Console) -> list[str]:
+    with console.capture() as text:
+        console.print(shown)
+    return text.get().removesuffix("\n").split("\n")
 
 
 def hourly(nanos: int) -> str:
