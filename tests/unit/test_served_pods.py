@@ -57,6 +57,7 @@ def affinity(key: str) -> Document:
 
 
 MANAGED = [{"manager": "kubectl"}]
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
 EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": {"nodeName": "x"}}, "spec": {}}}}
 PODS: dict[str, Document] = {
     "plain": pod(),
@@ -110,6 +111,35 @@ PODS: dict[str, Document] = {
     "no server, unknown field": changed(lambda one: one["metadata"].pop("uid"), newField=1),
     "managed only": changed(lambda one: one["metadata"].update(uid="", managedFields=MANAGED)),
     "managed": changed(lambda one: one["metadata"].update(managedFields=MANAGED)),
+    **{
+        f"metadata of {key}, {value!r:.30}": changed(
+            lambda one, key=key, value=value: one["metadata"].update({key: value})  # type: ignore[misc]
+        )
+        for key, value in [
+            ("namespace", None),
+            ("namespace", ""),
+            ("creationTimestamp", None),
+            ("generation", 3),
+            ("generation", "3"),
+            ("generation", 3.5),
+            ("generation", 1 << 63),
+            ("deletionGracePeriodSeconds", 30),
+            ("deletionGracePeriodSeconds", None),
+            ("finalizers", ["a/b"]),
+            ("finalizers", [3]),
+            ("labels", {"app": 3}),
+            ("labels", {}),
+            ("selfLink", "/api"),
+            ("managedFields", "x"),
+            ("managedFields", None),
+            ("ownerReferences", [OWNER]),
+            ("ownerReferences", [{**OWNER, "controller": None}]),
+            ("ownerReferences", [{**OWNER, "controller": "yes"}]),
+            ("ownerReferences", [{**OWNER, "newField": 1}]),
+            ("ownerReferences", [{"kind": "ReplicaSet", "name": "web"}]),
+            ("ownerReferences", None),
+        ]
+    },
     "old annotation": changed(
         lambda one: one["metadata"].update(annotations={"karpenter.sh/do-not-evict": "true"})
     ),
