@@ -9,7 +9,6 @@ from typing import Any
 
 from dovetail.api.names import label_key_faults, label_value_faults
 from dovetail.api.rules import Rule, rule
-from dovetail.units.cron import Cron
 from dovetail.units.quantity import Quantity, parse_quantity
 
 Value = dict[str, Any]
@@ -254,6 +253,8 @@ def room_not_negative(node: Value) -> bool:
 
 def _schedule_fault(spec: Value) -> str:
     """What is wrong with the schedule of a CronJob; empty when it is fine."""
+    from dovetail.units.cron import Cron  # and time zones, which few manifests need
+
     try:
         Cron.parse(spec["schedule"], spec.get("timeZone", "UTC"))
     except ValueError as error:

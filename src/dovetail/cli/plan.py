@@ -21,6 +21,7 @@ _OF_PENDING, _OF_FORECAST, _OF_NEW_NODES = 0.3, 0.1, 0.4
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from dovetail.cli.plan_output import Nearest
     from dovetail.cli.searching import Search
     from dovetail.model.plan import Plan
     from dovetail.model.problem import Problem
@@ -93,9 +94,9 @@ def plan(
     from dovetail.cli.savings_plan import as_document, in_words, savings_plan_of
     from dovetail.cli.searching import checked, traced
     from dovetail.explain.architectures import other_architectures
-    from dovetail.explain.pod import nearest_misses, never
     from dovetail.explain.spot_diversity import diversity_cost
     from dovetail.explain.spread_domains import as_seen
+    from dovetail.solve.budget import never
     from dovetail.views.page.document import check_target
 
     check_target(report)
@@ -111,7 +112,7 @@ def plan(
     with checked(problem, found.plan):
         answer = replace(found, plan=reasoned(found.plan, closed_pools(question.reading.manifests)))
         plan = answer.plan
-        nearest = nearest_misses(problem, plan, search.explaining())
+        nearest = _nearest_misses(problem, plan, search)
         if copied:  # what is said of a plan as a whole would be of its smaller part
             diversity, placed, seen = 0, None, as_seen(problem, plan, lambda: True)
         else:
@@ -173,6 +174,14 @@ def plan(
         print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)
     if broken:
         raise SystemExit(FAILED)
+
+
+def _nearest_misses(problem: Problem, plan: Plan, search: Search) -> Nearest:
+    if not plan.refused:
+        return {}
+    from dovetail.explain.pod import nearest_misses
+
+    return nearest_misses(problem, plan, search.explaining())
 
 
 def _placed(problem: Problem, plan: Plan, search: Search, *, nominate: bool) -> Forecast | None:

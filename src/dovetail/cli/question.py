@@ -14,7 +14,6 @@ from cyclopts import Parameter
 
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.base.errors import InputError
-from dovetail.cli.snapshot import cluster_file
 from dovetail.units.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -204,6 +203,8 @@ class Question:
                     remedy="give -f/--filename FILE, or --kubeconfig FILE",
                 )
             return list(self.filename)
+        from dovetail.cli.snapshot import cluster_file
+
         return [*self.filename, str(cluster_file(self.kubeconfig, self.context))]
 
     def _server(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 
@@ -22,7 +22,9 @@ from dovetail.model.problem import Budget, Problem
 from dovetail.solve.budget import Deadline, SolveBudget, Stop, never
 from dovetail.solve.solver import Step, Trace, solve, untraced
 from dovetail.units.duration import format_duration
-from dovetail.verify import Violation, verify
+
+if TYPE_CHECKING:
+    from dovetail.verify import Violation
 
 GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless its length was given
 _STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
@@ -157,7 +159,7 @@ class Search:
         if within.seconds < float("inf"):
             stop = Deadline(time.monotonic_ns() + round(within.seconds * SECOND), time.monotonic_ns)
         plan = solve(problem, Budget.within(QUICK), stop=stop)
-        _refuse(verify(problem, plan))
+        _refuse(_faults(problem, plan))
         return plan
 
     @property
@@ -170,7 +172,7 @@ class Search:
     def answer(self, problem: Problem) -> Answer:
         """Raises DovetailError for a plan that breaks a rule: the checker shares no code with the solver."""
         found = self.unchecked(problem)
-        _refuse(verify(problem, found.plan))
+        _refuse(_faults(problem, found.plan))
         return found
 
     def unchecked(self, problem: Problem) -> Answer:
@@ -214,7 +216,7 @@ def checked(problem: Problem, plan: Plan) -> Iterator[None]:
 
     Raises DovetailError if it breaks a rule, whatever else went wrong with it.
     """
-    with beside(lambda: verify(problem, plan), worth=len(problem.pods) >= _WORTH_A_COPY) as faults:
+    with beside(lambda: _faults(problem, plan), worth=len(problem.pods) >= _WORTH_A_COPY) as faults:
         try:
             yield
         except Exception:
@@ -299,6 +301,13 @@ def _report(best: Plan, step: int) -> None:
         cost = f"${best.cost.hourly / NANO_DOLLARS:,.4f}/h, proven within {best.cost.gap:.1%}"
         text = f"{cost}; searching for up to {step // SECOND} s more (--deadline 1s does not)"
         Console(stderr=True, highlight=False).print(text, style="dim")
+
+
+def _faults(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
+    """The checker is loaded where it runs, which is on another core for a large plan."""
+    from dovetail.verify import verify
+
+    return verify(problem, plan)
 
 
 def _refuse(faults: Sequence[Violation]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import Condition
 from dovetail.base.guess import nearest
-from dovetail.cloud.provider import NodeClassResolution, Unready
+
+if TYPE_CHECKING:
+    from dovetail.cloud.provider import NodeClassResolution, Unready
 
 # Conditions that say what selectors did not find.
 _RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
@@ -19,6 +22,8 @@ _NO_IMAGES = "AMISelector did not match any AMIs"
 
 def unready_of(node_class: EC2NodeClass, resolution: NodeClassResolution) -> Iterator[Unready]:
     """Why conditions are not True; what the provider says itself comes last, and so wins."""
+    from dovetail.cloud.provider import Unready
+
     spec = node_class.spec
     if not resolution.subnets:
         hint = near_miss(spec.subnet_selector_terms, resolution.subnet_tag_keys)
