@@ -86,7 +86,8 @@ def _plain_cells(table: Table) -> list[list[str]] | None:
     if any(len(column) < table.row_count for column in texts):
         return None
     # Characters may have no width of their own, which is only seen in what precedes them.
-    odd = any("\n" in text or "\t" in text or bool(text) > cell_len(text) for column in texts for text in column)
+    every = (text for column in texts for text in column)
+    odd = any("\n" in text or "\t" in text or bool(text) > cell_len(text) for text in every)
     return None if odd else texts
 
 
