@@ -46,6 +46,7 @@ def after_switching(asked: Asked) -> None:
     from dovetail.disrupt.bill import anew, movable_nodes
     from dovetail.disrupt.switching import DAY, Pace, switching
     from dovetail.simulate.replay.nodes import taken_at
+    from dovetail.simulate.scheduler.moving import Bindings
 
     numbers = _numbers(asked.days)
     if asked.deadline is not None and asked.work is not None:
@@ -75,6 +76,7 @@ def after_switching(asked: Asked) -> None:
         objects,
         prices,
         lambda what_if: search.quick(what_if, budget),
+        Bindings(problem),
         budget,
         Pace(),
         max(numbers) * DAY,

@@ -337,11 +337,14 @@ def repack(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One search for a move. `stay` are nodes that it knows to stay; `complete` iff there is no move."""
+    """One search for a move. `stay` are nodes that it knows to stay; `complete` iff there is no move; `next`
+    as the finding has it.
+    """
 
     move: Move | None = None
     stay: frozenset[str] = frozenset()
     complete: bool = False
+    next: tuple[str, ...] | None = None
 
 
 def _next(problem: Problem, costs: Mapping[str, int], what_if: Solve, work: SolveBudget) -> Turn:
@@ -377,7 +380,8 @@ def searched(asked: Question, memory: Memory, what_if: Solve, work: SolveBudget,
         finding: Finding = done.value
     alone = (names for names in hurried if len(names) == 1)
     stay = frozenset(refusal.name for refusal in finding.refusals).difference(*alone)
-    return Turn(finding.move, stay, finding.move is None and finding.complete and not hurried)
+    complete = finding.move is None and finding.complete and not hurried
+    return Turn(finding.move, stay, complete, finding.next)
 
 
 def candidate(node: ExistingNode, price: int) -> Candidate:
@@ -407,9 +411,9 @@ def applied(
     gone = {one.name for one in move.candidates}
     away = [node for node in problem.nodes if node.name in gone]
     stay = [
-        replace(
-            node, pods=(*node.pods, *(pods[key] for key in move.places.get(node.name, ()) if key in pods))
-        )
+        replace(node, pods=(*node.pods, *(pods[key] for key in move.places[node.name] if key in pods)))
+        if node.name in move.places
+        else node
         for node in problem.nodes
         if node.name not in gone
     ]

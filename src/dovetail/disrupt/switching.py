@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
@@ -31,14 +31,14 @@ from dovetail.disrupt.bill import (
     searched,
     shared,
 )
-from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.budgets import allow_any, allowed_disruptions
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.consolidation.balanced import Totals, totals
 from dovetail.disrupt.consolidation.candidates import obstacle
 from dovetail.disrupt.consolidation.churn import WINDOW, Ledger
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.question import Candidate, Move, Question
+from dovetail.disrupt.consolidation.question import MOST_AVOIDED, Candidate, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.standing import node_views
@@ -49,6 +49,10 @@ from dovetail.model.resources import Resources, pod_requests, total
 from dovetail.solve.budget import SolveBudget
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
+
+# The nodes after a move with the pods where its plan has them, the pods that moved, and the names of nodes
+# that ask pods to go elsewhere -> by key of each pod that moved the node that it is bound to.
+Bind = Callable[[Sequence[ExistingNode], Sequence[Pod], Set[str]], Mapping[str, str]]
 
 DAY = 24 * HOUR
 _LOOK = 5 * MINUTE  # after a search that found nothing: not every end of a quiet time is looked at
@@ -151,6 +155,7 @@ def switching(
     objects: ClusterObjects,
     prices: Prices,
     what_if: Solve,
+    bind: Bind,
     work: SolveBudget,
     pace: Pace,
     length: int,
@@ -161,12 +166,12 @@ def switching(
 
     Nodes without a NodePool or a price stay.
     """
-    return _Course(problem, objects, prices, pace, now, taken).played(what_if, work, length)
+    return _Course(problem, objects, prices, bind, pace, now, taken).played(what_if, work, length)
 
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """Nodes on their way out, until then."""
+    """Nodes on their way out; budgets count them until their instances are asked to end."""
 
     until: int
     nodes: Mapping[str, int]  # by pool
@@ -180,11 +185,13 @@ class _Course:
         problem: Problem,
         objects: ClusterObjects,
         prices: Prices,
+        bind: Bind,
         pace: Pace,
         now: int,
         taken: int,
     ) -> None:
         self._start = self._now = now
+        self._bind = bind
         self._pace = pace
         self._pools = {pool.metadata.name: pool for pool in objects.pools}
         views = [
@@ -208,6 +215,7 @@ class _Course:
         self._flights: list[_Flight] = []
         self._ledger = Ledger(pace.moves_per_pod)
         self._recorded: list[int] = []
+        self._avoided: frozenset[str] = frozenset()  # nodes that ask pods to go elsewhere
         self._names = count()
         self._memory = Memory()
         self._made: list[Made] = []
@@ -224,6 +232,8 @@ class _Course:
             question = self._question()
             if any(question.allowed.values()):
                 turn = searched(question, self._memory, what_if, work, self._now)
+                if turn.next is not None:
+                    self._avoided = frozenset(self._going(turn.next))
                 if turn.move is not None:
                     self._make(turn.move)
                     continue
@@ -276,6 +286,16 @@ class _Course:
             for name, pool in self._pools.items()
         }
 
+    def _going(self, names: Sequence[str]) -> Sequence[str]:
+        """Those of them that ask pods to go elsewhere: budgets let some of their pools' nodes go."""
+        pools = {
+            name
+            for name, pool in self._pools.items()
+            if allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, self._now)
+        }
+        pool_of = {node.name: node.pool for node in self._standing.nodes}
+        return [name for name in names if pool_of[name] in pools][:MOST_AVOIDED]
+
     def _question(self) -> Question:
         restless = frozenset(name for name, since in self._since.items() if since > self._now)
         pods = [pod for node in self._standing.nodes for pod in node.pods]
@@ -303,30 +323,35 @@ class _Course:
         """It begins after the time that decisions rest, and the next one is looked for at once."""
         self._now += self._pace.quiet
         pods = [pod for one in move.candidates for pod in one.pods]
-        done = self._now + self._drained(pods) + self._pace.ending
-        if move.claims:
-            done += self._pace.rising
+        drained = self._now + (self._pace.rising if move.claims else 0) + self._drained(pods)
+        done = drained + self._pace.ending
         by_pool = Counter(one.pool for one in move.candidates)
         for pool in by_pool:
             moved = [pod for one in move.candidates if one.pool == pool for pod in one.pods]
             self._ledger.record(pool, moved, self._now)
         self._recorded.append(self._now + WINDOW)
-        self._flights.append(_Flight(done, by_pool))
+        self._flights.append(_Flight(drained, by_pool))
         old = {one.name: one.price for one in move.candidates}
         known = self._costs.keys() - old.keys()
         born = to_rfc3339(done)
-        self._standing = applied(self._standing, move, self._costs, self._names, lambda pod: _born(pod, born))
+        planned = applied(self._standing, move, self._costs, self._names, lambda pod: _born(pod, born))
         for name in old:
             self._prices.pop(name)
         bought = self._costs.keys() - known
-        by_name = {node.name: node for node in self._standing.nodes}
+        by_name = {node.name: node for node in planned.nodes}
         for claim, name in zip(move.claims, sorted(bought, key=_number), strict=True):
-            self._prices[name] = bought_price(claim, self._standing)
+            self._prices[name] = bought_price(claim, planned)
             self._daemons[name] = daemons_of(claim, total(map(pod_requests, by_name[name].pods)))
             self._born[name] = done
-        for name in (*move.places, *bought):
-            after = self._quiet(by_name[name].pool) if name in by_name else 0
-            self._since[name] = done + after
+        touched = {*move.places, *bought}
+        if not move.claims:
+            # Where nodes are bought first, pods are nominated; else the scheduler is faster than nominations.
+            places = self._bind(planned.nodes, pods, self._avoided)
+            planned = replace(planned, nodes=tuple(_rebound(planned.nodes, places)))
+            touched = set(places.values())
+        self._standing = planned
+        for name in touched & by_name.keys():
+            self._since[name] = done + self._quiet(by_name[name].pool)
         self._events += [(self._now, self._costs[name]) for name in bought]
         self._events.append((done, -sum(old.values())))
         self._made.append(
@@ -356,9 +381,11 @@ class _Course:
     def _wait(self, allowed: Mapping[str, int], end: int) -> bool:
         """Go on to when budgets allow other than `allowed`, or all else may differ; False: never."""
         times = [one.until for one in self._flights]
-        times += [since for since in self._since.values() if since > self._now]
-        times += [at for at in self._recorded if at > self._now]
-        last = max(min(times, default=end), self._now + _LOOK)
+        last = min(times, default=end)
+        if any(allowed.values()):
+            times += [since for since in self._since.values() if since > self._now]
+            times += [at for at in self._recorded if at > self._now]
+            last = max(min(times, default=end), self._now + _LOOK)
         if any(self._scheduled(pool) for pool in self._pools.values()):
             while self._now + _SCHEDULED < last:
                 self._now += _SCHEDULED
@@ -402,6 +429,19 @@ class _Course:
         for at, change in sorted(self._events):
             rate += change
             yield at - self._start, rate
+
+
+def _rebound(nodes: Sequence[ExistingNode], places: Mapping[str, str]) -> Iterator[ExistingNode]:
+    """With each of these pods on its node; they may be on others."""
+    came: dict[str, list[Pod]] = {}
+    for node in nodes:
+        for pod in node.pods:
+            if places.get(pod.key, node.name) != node.name:
+                came.setdefault(places[pod.key], []).append(pod)
+    for node in nodes:
+        stay = [pod for pod in node.pods if places.get(pod.key, node.name) == node.name]
+        new = came.get(node.name, ())
+        yield replace(node, pods=(*stay, *new)) if new or len(stay) < len(node.pods) else node
 
 
 def _born(pod: Pod, at: str) -> Pod:

@@ -15,8 +15,8 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import CONSOLIDATABLE
 from dovetail.controllers.reconciler import Failure
 from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.consolidation.question import MOST_AVOIDED
 
-_MOST = 50  # nodes that bear the taint at the same time: they go one after the other
 _KEPT = 5 * MINUTE  # how long a node that is not quiet keeps it: it may go on as soon as it is quiet again
 
 
@@ -37,7 +37,7 @@ class Avoided:
         now = self._context.clock.now()
         quiet = {view.name for view in views if is_true(view.claim.status.conditions, CONSOLIDATABLE)}
         kept = {name: at for name, at in self._wanted.items() if name not in quiet and now - at < _KEPT}
-        self._wanted = {name: now for name in names[:_MOST] if name in quiet} | kept
+        self._wanted = {name: now for name in names[:MOST_AVOIDED] if name in quiet} | kept
         for view in views:
             if view.node is None or view.going or view.queued:
                 continue

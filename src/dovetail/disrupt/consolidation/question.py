@@ -15,6 +15,7 @@ from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
 
 NODES = "nodes"
+MOST_AVOIDED = 50  # nodes that ask pods to go elsewhere at the same time: they go one after the other
 
 MULTI, SINGLE = "multi", "single"  # sets of nodes, and one node after the other
 

@@ -38,7 +38,8 @@ from dovetail.model.resources import pod_requests, subtract, total
 from dovetail.simulate.scenario.latency import Distribution, Latencies
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
-from dovetail.simulate.scheduler.scores import total_scores
+from dovetail.simulate.scheduler.moving import view_of
+from dovetail.simulate.scheduler.scores import best_node
 from dovetail.solve.solver import solve
 
 MOST_TRIES = 5
@@ -155,7 +156,7 @@ class _Try:
             self._cluster.set_namespace(name, dict(tags))
         for node in problem.nodes:
             if not node.in_flight:
-                self._add(node.name, _view(node))
+                self._add(node.name, view_of(node))
                 for pod in node.pods:
                     self._cluster.bind(pod, node.name)
         self._nominations = Nominations(self._cluster.view)
@@ -179,8 +180,8 @@ class _Try:
 
     def _opened(self, name: str) -> NodeView:
         if name in self._claims:
-            return _view(self._claims[name][1])
-        return _view(next(node for node in self._problem.nodes if node.name == name))
+            return view_of(self._claims[name][1])
+        return view_of(next(node for node in self._problem.nodes if node.name == name))
 
     def _openings(self) -> Iterator[Sequence[str]]:
         """Groups of nodes in the order in which they open: what is there, then as they come up."""
@@ -226,19 +227,12 @@ class _Try:
         if not found:
             self._waiting[key] = _nominated(pod, "")
             return False
-        name = self._best(pod, found)
+        name = best_node(pod, found, self._cluster, self._seed, "choice").name
         self._why.setdefault(key, TAINT if meant is None else SCORE)
         del self._waiting[key]
         self._at[key] = name
         self._cluster.bind(pod, name)
         return True
-
-    def _best(self, pod: Pod, found: Sequence[NodeView]) -> str:
-        if len(found) == 1:
-            return found[0].name
-        scores = total_scores(pod, found, self._cluster)
-        best = [node.name for node, score in zip(found, scores, strict=True) if score == max(scores)]
-        return best[stream(self._seed, pod.key, "choice").randrange(len(best))]
 
     def _refusal(self, pod: Pod, meant: NodeView) -> str:
         """Why the scheduler does not put the pod where it was meant to go; of a large cluster it may not even
@@ -294,16 +288,6 @@ def _node(problem: Problem, claim: PlannedClaim, asked: Mapping[str, Pod]) -> Ex
     tags = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.labels}
     tags |= {labels.NODEPOOL: claim.pool, labels.HOSTNAME: claim.name}
     return ExistingNode(claim.name, tags, claim.taints, room, kind.capacity, pool=claim.pool)
-
-
-def _view(node: ExistingNode) -> NodeView:
-    return NodeView(
-        name=node.name,
-        labels={labels.HOSTNAME: node.name, **node.labels},
-        allocatable=node.allocatable,
-        taints=node.taints,
-        volume_limits=node.volume_limits,
-    )
 
 
 def _named(pod: Pod) -> Pod:

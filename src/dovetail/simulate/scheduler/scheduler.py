@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from dovetail.api.codec import encode
@@ -12,21 +12,20 @@ from dovetail.api.meta import Condition, Object, condition
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.clock import SECOND, Clock, within
 from dovetail.base.errors import ApiError, Conflict, NotFound
-from dovetail.base.streams import stream
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
-from dovetail.model.cluster_view import NodeView
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict
 from dovetail.simulate.scheduler.preemption import BY_SCHEDULER, DISRUPTION_TARGET
 from dovetail.simulate.scheduler.queue import SchedulingQueue
-from dovetail.simulate.scheduler.scores import total_scores
+from dovetail.simulate.scheduler.scores import best_node
 from dovetail.units.timestamp import to_rfc3339
 
 NAME = "default-scheduler"
 # What one cycle takes: a real scheduler places some hundred pods per second.
 _CYCLE = SECOND // 200
+_DRAW = "choice among equal nodes"
 
 # Binds the claims of a pod that wait for its node, which has these labels.
 BindVolumes = Callable[[Pod, Mapping[str, str]], Awaitable[None]]
@@ -145,7 +144,7 @@ class Scheduler:
         meta = pod.metadata
         try:
             if verdict.nodes:
-                node = self._best(pod, verdict.nodes)
+                node = best_node(pod, verdict.nodes, self._cluster, self._seed, _DRAW)
                 if self._bind_volumes is not None and pod.spec.volumes:
                     await self._bind_volumes(pod, node.labels)
                 await self._client.bind(meta.name, meta.namespace, node.name)
@@ -200,16 +199,6 @@ class Scheduler:
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
             text = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
             await self._recorder.publish(victim, "Normal", "Preempted", text)
-
-    def _best(self, pod: Pod, feasible: Sequence[NodeView]) -> NodeView:
-        if len(feasible) == 1:
-            return feasible[0]
-        scores = total_scores(pod, feasible, self._cluster)
-        high = max(scores)
-        best = [node for node, score in zip(feasible, scores, strict=True) if score == high]
-        if len(best) == 1:
-            return best[0]
-        return best[stream(self._seed, pod.key, "choice among equal nodes").randrange(len(best))]
 
     async def _report(self, pod: Pod, message: str, nominated: str | None) -> None:
         """Set PodScheduled=False where the reason is news, and the nomination: None leaves it, "" is none."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dovetail.api.core import Pod
+from dovetail.base.streams import stream
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, NamespaceLabels, affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView
@@ -43,6 +44,18 @@ def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> li
         (2, _stretched(_pod_affinity(pod, feasible, cluster))),
     )
     return [sum(weight * scores[i] for weight, scores in parts) for i in range(len(feasible))]
+
+
+def best_node(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster, seed: int, draw: str) -> NodeView:
+    """The one with the highest score; the stream `draw` of the seed and the pod chooses among equals."""
+    if len(feasible) == 1:
+        return feasible[0]
+    scores = total_scores(pod, feasible, cluster)
+    high = max(scores)
+    best = [node for node, score in zip(feasible, scores, strict=True) if score == high]
+    if len(best) == 1:
+        return best[0]
+    return best[stream(seed, pod.key, draw).randrange(len(best))]
 
 
 def _resources(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
