@@ -175,6 +175,39 @@ def test_a_reader_may_leave(command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command", ["crds", "catalog --region us-east-1", "--help", "plan -f nowhere", "run"]
+)
+def test_closed_standard_output_is_told_before_any_work(command: str) -> None:
+    """As in `dovetail ... >&-`; with standard error closed as well the exit code says it."""
+    words = f'"{sys.executable}" -m dovetail {command} >&-'
+    ended = subprocess.run(words, shell=True, capture_output=True, text=True)
+    assert ended.returncode == main.BAD_INPUT
+    told = "dovetail: standard output is closed\n  send it to /dev/null if the answer is not wanted\n"
+    assert ended.stderr == told
+    assert subprocess.run(f"{words} 2>&-", shell=True).returncode == main.BAD_INPUT
+
+
+def test_what_is_opened_does_not_take_the_place_of_a_closed_stream(tmp_path: Path) -> None:
+    """A file that is opened while standard error is closed would get what processes complain of."""
+    events = tmp_path / "events.jsonl"
+    words = (
+        f'"{sys.executable}" -m dovetail simulate examples/keda-cron --until 1m --events "{events}" <&- 2>&-'
+    )
+    ended = subprocess.run(words, shell=True, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL)
+    assert ended.returncode == 0
+    assert all(line.startswith("{") for line in events.read_text().splitlines())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+@pytest.mark.parametrize("where", ["> /dev/full", "> /dev/full 2> /dev/full"])
+def test_a_full_disk_is_exit_code_2_also_where_nothing_can_be_said(where: str) -> None:
+    words = f'"{sys.executable}" -m dovetail catalog --region us-east-1 {where}'
+    ended = subprocess.run(words, shell=True, capture_output=True, text=True)
+    assert ended.returncode == main.BAD_INPUT
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
     ("raised", "code", "said"),
     [
         (RuntimeError("planted"), main.FAULT, "RuntimeError: planted"),

@@ -91,7 +91,26 @@ def _value(kind: Any, tokens: Any) -> Any:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     collect_seldom()
-    _leave(run(sys.argv[1:] if arguments is None else arguments))
+    given = sys.argv[1:] if arguments is None else arguments
+    _hold_streams()
+    if sys.stdout is None:
+        choose_form(given)
+        complain(
+            InputError("standard output is closed", remedy="send it to /dev/null if the answer is not wanted")
+        )
+        _leave(BAD_INPUT)
+    _leave(run(given))
+
+
+def _hold_streams() -> None:
+    """What is closed of the three streams goes to and comes from nowhere: else the next file that is opened
+    would be it, and get what others write there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the least number that is free
 
 
 def _leave(code: int) -> NoReturn:
@@ -130,9 +149,9 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return _fault(error)
-        complain(
-            InputError(f"the answer cannot be written: {error.strerror}", remedy="make room on the disk")
-        )
+        full = InputError(f"the answer cannot be written: {error.strerror}", remedy="make room on the disk")
+        with suppress(OSError):  # where messages go may be as full
+            complain(full)
         discard_output()
         return BAD_INPUT
     except KeyboardInterrupt:
