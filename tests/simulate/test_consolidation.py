@@ -12,7 +12,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cluster.nodes import UNDERUTILIZED
+from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
 from dovetail.disrupt.pause import read_pause
@@ -258,7 +258,7 @@ async def until(world: Operated, true: Callable[[], bool]) -> None:
 
 
 def _avoided(world: Operated) -> list[str]:
-    return [node.metadata.name for node in world.state.all(Node) if UNDERUTILIZED in node.spec.taints]
+    return [node.metadata.name for node in world.state.all(Node) if GOES_NEXT in node.spec.taints]
 
 
 def test_nodes_that_go_next_ask_pods_to_go_elsewhere_as_long_as_they_do() -> None:

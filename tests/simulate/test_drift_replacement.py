@@ -13,10 +13,12 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition, is_true
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.api.workloads import ReplicaSet
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.inmemory import Limit
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
 from dovetail.disrupt.pods import DISRUPTED
+from dovetail.disrupt.rollout import MOVED
 from dovetail.model import labels
 from dovetail.testing.guests import node_class
 
@@ -111,6 +113,26 @@ def test_what_drift_moves_counts_as_moved() -> None:
     world = play(script)
     (moved,) = json.loads(world.state.all(NodePool)[0].metadata.annotations[MOVED_PODS]).values()
     assert list(moved.values()) == [2]
+
+
+def test_drift_waits_for_pods_that_were_moved_to_save_money() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption={"consolidateAfter": "0s"}))
+        world.create(replicas("big", 1, "2"), replicas("small", 1, "500m"))
+        await world.clock.sleep(3 * MINUTE)
+        await world.client.delete(ReplicaSet, "big", "default")
+        await world.clock.sleep(10 * MINUTE)
+        await relabel(world)
+        await world.clock.sleep(HOUR + 5 * MINUTE)
+        (node,) = world.state.all(Node)
+        assert node.metadata.labels["generation"] == "new"
+
+    world = play(script)
+    saved, renewed = world.records("disruption")
+    assert (saved["reason"], renewed["reason"]) == ("Underutilized", "Drifted")
+    first, second = (record["t"] for record in world.records("pod.evicted"))
+    assert 0 <= second - first - HOUR < 2 * MINUTE
+    assert MOVED in world.messages("DisruptionBlocked")
 
 
 def test_one_at_a_time_within_the_budget() -> None:

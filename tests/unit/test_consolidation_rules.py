@@ -14,7 +14,7 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.disrupt.consolidation.balanced import Totals, scores
-from dovetail.disrupt.consolidation.churn import Entry, Ledger, MoveBudget
+from dovetail.disrupt.consolidation.churn import Arrival, Entry, Ledger, MoveBudget
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
@@ -93,6 +93,28 @@ def test_a_pod_came_by_the_latest_move_that_it_can_have_come_by() -> None:
     assert ledger.left([came, first], HOUR + 3 * MINUTE).resting == {"first"}
     late = born(pod("late", "a"), 2 * HOUR)
     assert not ledger.left([came, late], 2 * HOUR + MINUTE).resting
+
+
+def test_which_pods_came_by_a_move_within_the_hour() -> None:
+    ledger = Ledger(1)
+    assert not ledger.lately([pod("a")], HOUR)
+    ledger.record("p", [pod("a", "a")], HOUR, forced=True)
+    ledger.record("q", [pod("b", "b"), pod("c", "b")], HOUR + MINUTE)
+    pods = [
+        born(pod("a-new", "a"), HOUR + 2 * SECOND),
+        born(pod("b-new", "b"), HOUR + 2 * MINUTE),
+        born(pod("b-old", "b"), HOUR),
+        born(pod("else", "c"), HOUR + 2 * MINUTE),
+    ]
+    first = {"a-new": Arrival(HOUR + 3 * SECOND, forced=True)}
+    second = {"b-new": Arrival(HOUR + 2 * MINUTE + SECOND)}
+    for now, expected in (
+        (HOUR + 3 * MINUTE, first | second),
+        (2 * HOUR + 3 * SECOND, second),
+        (2 * HOUR + 3 * MINUTE, {}),
+        (4 * HOUR, {}),
+    ):
+        assert ledger.lately(pods, now) == expected
 
 
 def test_moves_of_pods_that_are_gone_do_not_count() -> None:

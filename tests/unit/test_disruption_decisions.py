@@ -22,7 +22,7 @@ from dovetail.disrupt.candidates import NodeView, blocker, blockers, judge_alone
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Decision
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.consolidation.balanced import Score, totals
-from dovetail.disrupt.consolidation.churn import MOVED_PODS, Ledger, MoveBudget
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, MoveBudget
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
 from dovetail.disrupt.drift import drifted_since, pool_drift
 from dovetail.disrupt.emptiness import decide, validate
@@ -30,7 +30,7 @@ from dovetail.disrupt.expiry import expired_since, expires
 from dovetail.disrupt.faults import node_mark_fault, pool_faults
 from dovetail.disrupt.pause import Pause, pause_of, read_pause
 from dovetail.disrupt.pods import Budgets, do_not_disrupt, do_not_disrupt_error, evictable, eviction_cost
-from dovetail.disrupt.rollout import Rules, rollout
+from dovetail.disrupt.rollout import MOVED, Rules, rollout
 from dovetail.disrupt.static import is_static, surplus
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
@@ -423,6 +423,38 @@ def test_a_rollout_goes_by_time_before_it_goes_by_name() -> None:
     owner = pool(budgets=[{"nodes": "2"}])
     found = rollout(views, lambda one: due[one.name], DRIFTED, Rules((owner,), NONE, NOW))
     assert [item.name for item in found.loaded] == ["c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("due", "forced", "order", "waiting"),
+    [
+        # Nodes whose pods came by drift go last; where they came to save money, they wait for an hour.
+        (NOW - SECOND, True, "bdca", ""),
+        (NOW - SECOND, False, "bd", "ac"),
+        (NOW - HOUR + 1, False, "bd", "ac"),
+        (NOW - HOUR, False, "bdca", ""),
+    ],
+)
+def test_a_rollout_takes_first_what_was_moved_longest_ago(
+    due: int, forced: bool, order: str, waiting: str
+) -> None:
+    views = tuple(view(name, pod(name, uid=f"uid-{name}"), claim=claim(name)) for name in "abcd")
+    came = {"uid-a": Arrival(NOW - 1, forced), "uid-c": Arrival(NOW - 2, forced)}
+    rules = Rules((pool(budgets=[{"nodes": "4"}]),), NONE, NOW, came)
+    found = rollout(views, lambda _: due, DRIFTED, rules)
+    assert [item.name for item in found.loaded] == list(order)
+    assert [(note.subject, note.message) for note in found.notes] == [
+        (f"claim-{name}", MOVED) for name in waiting
+    ]
+
+
+def test_an_empty_node_waits_for_no_pods_that_were_moved() -> None:
+    light = pod(uid="light", annotations={"controller.kubernetes.io/pod-deletion-cost": str(-(2**31))})
+    one = view("n", light)
+    assert one.empty
+    assert one.moving == (light,)
+    rules = Rules((pool(),), NONE, NOW, {"light": Arrival(NOW)})
+    assert rollout((one,), lambda _: NOW, DRIFTED, rules).empty == (one,)
 
 
 def test_a_rollout_passes_pods_over_where_the_node_has_an_end() -> None:

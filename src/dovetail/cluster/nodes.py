@@ -31,7 +31,7 @@ EPHEMERAL = frozenset(
     }
 )
 EPHEMERAL_PREFIX = "readiness.k8s.io/"
-UNDERUTILIZED = Taint(key=labels.UNDERUTILIZED_TAINT, effect=PREFER_NO_SCHEDULE)
+GOES_NEXT = Taint(key=labels.UNDERUTILIZED_TAINT, effect=PREFER_NO_SCHEDULE)
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
@@ -203,7 +203,7 @@ def _labels(machine: Machine) -> dict[str, str]:
 
 def underutilized(node: Node | None) -> bool:
     """True iff pods are asked to go elsewhere, since consolidation takes the node next."""
-    return node is not None and UNDERUTILIZED in node.spec.taints
+    return node is not None and GOES_NEXT in node.spec.taints
 
 
 def _taints(machine: Machine) -> tuple[Taint, ...]:
@@ -223,8 +223,8 @@ def _taints(machine: Machine) -> tuple[Taint, ...]:
             for taint in taints
             if (taint.key, taint.value, taint.effect) not in passing and not is_ephemeral(taint)
         )
-    if UNDERUTILIZED in taints:
-        taints = tuple(taint for taint in taints if taint != UNDERUTILIZED)
+    if GOES_NEXT in taints:
+        taints = tuple(taint for taint in taints if taint != GOES_NEXT)
     cordoned = machine.node is not None and machine.node.spec.unschedulable
     if cordoned and not any(taint.key == CORDONED.key for taint in taints):
         return (*taints, CORDONED)

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.clock import HOUR
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import Note
+from dovetail.disrupt.consolidation.churn import Arrival
 from dovetail.disrupt.pods import Budgets
 
 # When the node became due (ns since the epoch); None while it is not.
 Due = Callable[[NodeView], "int | None"]
 
 
+# How long a node that is due waits at most for pods that consolidation moved to it within the hour. What had
+# to move is not waited for: a change of the template that is taken back has to go through at once.
+WAIT = HOUR
+MOVED = "Pods were moved to the node within the hour to save money"
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Nodes that may go now, those that are due for longest in front, and what to say about the others."""
+    """Nodes that may go now, and what to say about the others.
+
+    Those are in front whose pods were moved longest ago, if ever, and of these those that are due for longest.
+    """
 
     empty: tuple[NodeView, ...]  # go at once, together
     loaded: tuple[NodeView, ...]  # go one at a time, after their replacement is up
@@ -26,11 +37,15 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the turn depends on besides the nodes; `now` in nanoseconds since the epoch."""
+    """What the turn depends on besides the nodes; `now` in nanoseconds since the epoch.
+
+    `moved` are pods that were moved within the hour, by UID.
+    """
 
     pools: tuple[NodePool, ...]
     budgets: Budgets
     now: int
+    moved: Mapping[str, Arrival] = field(default_factory=dict)
 
 
 def rollout(views: Sequence[NodeView], due: Due, reason: str, rules: Rules) -> Rollout:
@@ -40,12 +55,17 @@ def rollout(views: Sequence[NodeView], due: Due, reason: str, rules: Rules) -> R
         since = due(view)
         if since is None:
             continue
+        came = [rules.moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in rules.moved]
         blocked = blocker(view, rules.budgets, rules.now, must_go=True)
+        waits = not view.empty and not all(one.forced for one in came)
+        if not blocked and waits and rules.now - since < WAIT:
+            blocked = MOVED
         if blocked:
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", blocked))
         else:
-            found.append((not view.empty, since, view.name, view))
-    found.sort(key=lambda item: item[:3])
+            moved = max((one.at for one in came), default=0)
+            found.append((not view.empty, moved, since, view.name, view))
+    found.sort(key=lambda item: item[:4])
     allowed = allowances(rules.pools, views, reason, rules.now)
     taken, refused = within((view for *_, view in found), allowed)
     notes += blocked_notes(refused, allowed, reason)

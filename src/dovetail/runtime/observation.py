@@ -96,10 +96,13 @@ class Observation:
         context, planner = self._context(self._imagined), self._ports.planner
         options, intake = self._settings.consolidation(), self._intake(context)
         what_if = WhatIf(context, planner, intake, options.deadline)
-        consolidation = Consolidation(
-            context, planner, intake, MoveBook(context, options.moves_per_pod), options
+        moves = MoveBook(context, options.moves_per_pod)
+        methods = (
+            Emptiness(context),
+            drift(context, what_if, moves),
+            expiry(context, what_if, moves),
+            Consolidation(context, planner, intake, moves, options),
         )
-        methods = (Emptiness(context), drift(context, what_if), expiry(context, what_if), consolidation)
         return ObservedDisruption(context, methods, self.tally)
 
     async def _report(self) -> None:

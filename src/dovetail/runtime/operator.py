@@ -203,7 +203,8 @@ class Operator:
                 "static",
                 StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run,
             )
-        methods += [drift(context, what_if), expiry(context, what_if), consolidation]
+        heeded = None if self._settings.plain_plans else moves
+        methods += [drift(context, what_if, heeded), expiry(context, what_if, heeded), consolidation]
         if not self._settings.plain_plans:
             yield (
                 "disruption.efficiency",

@@ -10,7 +10,7 @@ from dovetail.api.core import Node, Taint
 from dovetail.api.meta import is_true
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import ApiError, NotFound
-from dovetail.cluster.nodes import UNDERUTILIZED
+from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import CONSOLIDATABLE
 from dovetail.controllers.reconciler import Failure
@@ -43,7 +43,7 @@ class Avoided:
                 continue
             try:
                 await ask_pods_elsewhere(
-                    self._context, view.node, UNDERUTILIZED, wanted=view.name in self._wanted
+                    self._context, view.node, GOES_NEXT, wanted=view.name in self._wanted
                 )
             except ApiError as error:
                 self._on_failure(Failure("disruption", view.name, error))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.turns import Turns
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.disrupt import emptiness
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, Command, Decision, Note
+from dovetail.disrupt.consolidation.churn import Arrival
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.pods import budgets_among
@@ -67,12 +70,21 @@ class Emptiness:
 class Replacement(Turns):
     """Replaces nodes that are due: empty ones together, others one at a time, those due for longest first.
 
-    A node whose pods have no other place does not keep the next one from its turn.
+    A node whose pods have no other place does not keep the next one from its turn. Given a book of moves, nodes
+    go first whose pods were moved longest ago, and one waits for a while whose pods came to save money.
     """
 
-    def __init__(self, context: Context, what_if: WhatIf, reason: str, due: Due) -> None:
+    def __init__(
+        self, context: Context, what_if: WhatIf, reason: str, due: Due, moves: MoveBook | None
+    ) -> None:
         super().__init__(context, reason, due)
         self._what_if = what_if
+        self._moves = moves
+
+    def _moved(self, views: tuple[NodeView, ...]) -> Mapping[str, Arrival]:
+        if self._moves is None or all(self._due(view) is None for view in views):
+            return {}
+        return self._moves.lately(views)
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
@@ -88,17 +100,19 @@ class Replacement(Turns):
         return Decision(None, tuple(notes))
 
 
-def drift(context: Context, what_if: WhatIf) -> Replacement:
+def drift(context: Context, what_if: WhatIf, moves: MoveBook | None) -> Replacement:
     """Nodes that drifted."""
-    return Replacement(
-        context, what_if, DRIFTED, lambda view: None if is_static(view.pool) else drifted_since(view)
-    )
+
+    def due(view: NodeView) -> int | None:
+        return None if is_static(view.pool) else drifted_since(view)
+
+    return Replacement(context, what_if, DRIFTED, due, moves)
 
 
-def expiry(context: Context, what_if: WhatIf) -> Replacement:
+def expiry(context: Context, what_if: WhatIf, moves: MoveBook | None) -> Replacement:
     """Nodes that reached their age, where the pool wants a replacement first."""
 
     def due(view: NodeView) -> int | None:
         return None if is_static(view.pool) else expired_since(view, context.clock.now())
 
-    return Replacement(context, what_if, EXPIRED, due)
+    return Replacement(context, what_if, EXPIRED, due, moves)

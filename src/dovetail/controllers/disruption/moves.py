@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
@@ -10,7 +10,7 @@ from dovetail.base.errors import ApiError
 from dovetail.controllers.context import Context
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EXPIRED, UNDERUTILIZED, Command
-from dovetail.disrupt.consolidation.churn import MOVED_PODS, Entry, Ledger, Moves
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Entry, Ledger, Moves
 from dovetail.disrupt.pods import reschedulable
 
 _MOVING = (UNDERUTILIZED, DRIFTED, EXPIRED)
@@ -34,6 +34,11 @@ class MoveBook:
             moves = self._ledger.left((pod for view in views for pod in view.pods), now)
             known = self._known = views, self._ledger.same_until(), moves
         return known[2]
+
+    def lately(self, views: tuple[NodeView, ...]) -> Mapping[str, Arrival]:
+        """Pods that came by a move within the hour, whatever moved them, by UID."""
+        self._open()
+        return self._ledger.lately((pod for view in views for pod in view.pods), self._context.clock.now())
 
     async def record(self, command: Command) -> tuple[Entry, ...]:
         """The command begins to move pods: count them, whether that saves money or brings nodes up to date.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.controllers.context import Context
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command
+from dovetail.disrupt.consolidation.churn import Arrival
 from dovetail.disrupt.pods import budgets_among
 from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
 
@@ -29,5 +32,10 @@ class Turns:
 
     def _turn(self, views: tuple[NodeView, ...]) -> Rollout:
         state, now = self._context.state, self._context.clock.now()
-        rules = Rules(state.all(NodePool), budgets_among(state.all(PodDisruptionBudget)), now)
+        budgets = budgets_among(state.all(PodDisruptionBudget))
+        rules = Rules(state.all(NodePool), budgets, now, self._moved(views))
         return rollout(views, self._due, self.reason, rules)
+
+    def _moved(self, _views: tuple[NodeView, ...]) -> Mapping[str, Arrival]:
+        """See Rules; none where it does not matter."""
+        return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
@@ -67,6 +67,14 @@ class Entry:
         return self.at + (_ARRIVAL + REST if self.forced else WINDOW)
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod came by a move at that instant (nanoseconds); `forced` as in Entry."""
+
+    at: int
+    forced: bool = False
+
+
 class Ledger:
     """Which moves were made in the last 24 h, and which had to be made lately. Instants never go back."""
 
@@ -108,9 +116,7 @@ class Ledger:
         Moves that were forced leave as many as there were: the very pods rest for an hour instead.
         """
         self._forget(now)
-        present: dict[str, list[Pod]] = {}
-        for pod in pods:
-            present.setdefault(workload(pod), []).append(pod)
+        present = _by_workload(pods)
         moved = {key for entry in self._entries for key in entry.moved}
         born = {key: sorted(map(_created, present.get(key, ()))) for key in moved}
         made: Counter[str] = Counter()
@@ -131,19 +137,34 @@ class Ledger:
             return 0
         return min((entry.until for entry in self._entries), default=_UNKNOWN)
 
+    def lately(self, pods: Iterable[Pod], now: int) -> Mapping[str, Arrival]:
+        """Of all pods that there are those that came by a move within the hour, by UID."""
+        self._forget(now)
+        if not any(now - entry.at < _ARRIVAL + REST for entry in self._entries):
+            return {}
+        present = _by_workload(pods)
+        return {uid: Arrival(at, entry.forced) for entry, at, uid in self._came(present, present, now)}
+
     def _resting(self, present: Mapping[str, Sequence[Pod]], now: int) -> frozenset[str]:
-        """Each pod is taken to have come by the latest move that may have brought it, the oldest first."""
-        forced = {key: None for entry in self._entries if entry.forced for key in entry.moved}
+        forced = {key for entry in self._entries if entry.forced for key in entry.moved}
+        return frozenset(uid for entry, _, uid in self._came(present, forced, now) if entry.forced)
+
+    def _came(
+        self, present: Mapping[str, Sequence[Pod]], keys: Container[str], now: int
+    ) -> Iterator[tuple[Entry, int, str]]:
+        """Pods of these workloads that came by a move within the hour: the move, when they came, their UIDs.
+
+        Each is taken to have come by the latest move that may have brought it, the oldest first.
+        """
+        moved = {key for entry in self._entries for key in entry.moved if key in keys}
         young = {
-            key: sorted((_created(pod), pod.metadata.uid) for pod in present.get(key, ())) for key in forced
+            key: sorted((_created(pod), pod.metadata.uid) for pod in present.get(key, ())) for key in moved
         }
-        found: list[str] = []
         for entry in sorted(self._entries, key=lambda entry: -entry.at):
             for key in filter(young.__contains__, entry.moved):
                 came = [one for one in young[key] if 0 <= one[0] - entry.at < _ARRIVAL][: entry.moved[key]]
                 young[key] = sorted({*young[key]}.difference(came))
-                found += [uid for instant, uid in came if entry.forced and now - instant < REST]
-        return frozenset(found)
+                yield from ((entry, instant, uid) for instant, uid in came if now - instant < REST)
 
     def text(self, pool: str, now: int) -> str:
         """What is known of the pool's nodes, for `read`; the oldest is left out where it is too much."""
@@ -175,6 +196,13 @@ class Ledger:
 
     def _forget(self, now: int) -> None:
         self._entries = [entry for entry in self._entries if now < entry.until]
+
+
+def _by_workload(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(workload(pod), []).append(pod)
+    return found
 
 
 def rests_since(pods: Iterable[Pod], resting: Set[str]) -> int:

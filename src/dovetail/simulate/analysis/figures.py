@@ -88,7 +88,7 @@ class BudgetFigures(Figures, frozen=True, kw_only=True):
 
 
 class DisruptionFigures(ReasonFigures, frozen=True, kw_only=True):
-    failed: int  # commands that were undone
+    failed: int  # commands that were given up, as a replacement did not come
     by_reason: dict[str, ReasonFigures]
     budgets: dict[str, BudgetFigures]  # by NodePool
 

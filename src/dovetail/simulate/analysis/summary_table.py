@@ -125,10 +125,10 @@ def _disruption(figures: DisruptionFigures) -> list[str]:
     """Nothing where nothing was disrupted."""
     if not figures.nodes and not figures.commands:
         return []
-    undone = f", {figures.failed} undone" if figures.failed else ""
+    failed = f", {figures.failed} given up: no replacement came" if figures.failed else ""
     lines = [
         f"{_count(figures.nodes, 'node')} ended, {_count(figures.pods_moved, 'pod')} moved, "
-        f"{_saved(figures.saved_hourly)}{undone}"
+        f"{_saved(figures.saved_hourly)}{failed}"
     ]
     for reason, part in figures.by_reason.items():
         moved = f"{_count(part.nodes, 'node')}, {_count(part.pods_moved, 'pod')} moved"
