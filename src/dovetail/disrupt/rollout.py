@@ -27,7 +27,7 @@ MOVED = "Pods were moved to the node within the hour to save money"
 class Rollout:
     """Nodes that may go now, and what to say about the others.
 
-    Those are in front whose pods were moved longest ago, if ever, and of these those that are due for longest.
+    In front are those whose pods were moved longest ago, if ever, and of these what is due for longest.
     """
 
     empty: tuple[NodeView, ...]  # go at once, together

@@ -70,8 +70,8 @@ class Emptiness:
 class Replacement(Turns):
     """Replaces nodes that are due: empty ones together, others one at a time, those due for longest first.
 
-    A node whose pods have no other place does not keep the next one from its turn. Given a book of moves, nodes
-    go first whose pods were moved longest ago, and one waits for a while whose pods came to save money.
+    A node whose pods have no other place does not keep the next one from its turn. Given a book of moves,
+    nodes go first whose pods were moved longest ago, and one waits for a while whose pods came to save money.
     """
 
     def __init__(
