@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from dovetail.api.core import Pod
-from dovetail.cluster.nodes import UNDERUTILIZED
+from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.model import labels
 from dovetail.model.cluster_view import NodeView
 from dovetail.model.problem import ExistingNode, Problem
@@ -76,8 +76,8 @@ class Bindings:
     def _avoid(self, names: Set[str]) -> None:
         for name in (names ^ self._avoided) & self._known.keys():
             view = self._cluster.view.nodes[name]
-            others = tuple(taint for taint in view.taints if taint != UNDERUTILIZED)
-            taints = (*others, UNDERUTILIZED) if name in names else others
+            others = tuple(taint for taint in view.taints if taint != GOES_NEXT)
+            taints = (*others, GOES_NEXT) if name in names else others
             self._cluster.set_view(replace(view, taints=taints))
         self._avoided = frozenset(names)
 
