@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
-from dovetail.cluster.nodes import UNDERUTILIZED
+from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.model import labels
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.resources import pod_requests, total
@@ -99,4 +99,4 @@ def test_from_call_to_call_it_answers_like_one_that_is_new(
                 there[name] = replace(one, pods=(*stay, *came))
             asked = total(map(pod_requests, there[name].pods))
             assert all(asked.get(key, 0) <= ROOM[key] for key in ("cpu", "memory"))
-        assert all(UNDERUTILIZED not in one.taints for one in there.values())
+        assert all(GOES_NEXT not in one.taints for one in there.values())
