@@ -128,6 +128,18 @@ def test_the_steps_of_a_pod_that_a_node_was_bought_for() -> None:
     assert (found.asked, found.started) == (1.0, 2.0)
 
 
+def test_no_node_is_bought_for_pods_on_nodes_that_a_replay_begins_with() -> None:
+    log = [
+        record(0, "pod.created", pod="a"),
+        record(0, "claim.created", claim="c"),
+        record(0, "instance.started", claim="c"),
+        record(0, "node.created", node="n", claim="c"),
+        record(0, "node.ready", node="n"),
+        record(0.2, "pod.bound", pod="a", node="n"),
+    ]
+    assert steps(log, groups=False) is None
+
+
 def test_the_steps_with_node_groups() -> None:
     log = [
         record(0, "pod.created", pod="a"),
@@ -211,6 +223,9 @@ def test_manifests_take_the_place_of_those_of_the_same_name(small: Path, tmp_pat
             ["{small}", "--set", "settings.podMovesPerDay=2", "--prices", "{small}/none"],
             "none: cannot be read",
         ),
+        (["{small}/none", "--days", "1"], "/none: there is no such file or folder"),
+        (["/dev/null", "--days", "1"], "/dev/null: the file holds no objects"),
+        (["/dev/null", "--seeds", "1"], "--seeds: means nothing for a dump of a cluster"),
         (
             ["{small}", "--set", "settings.podMovesPerDay=2", "--set", "settings.podMovesPerDay=2"],
             "'settings.podMovesPerDay=2' is there twice",

@@ -285,6 +285,21 @@ def test_what_people_and_autoscalers_scaled_is_in_the_audit_log(tmp_path: Path) 
     ]
 
 
+def test_an_audit_webhook_gets_lists_of_events(tmp_path: Path) -> None:
+    """Items of an EventList have neither kind nor apiVersion; a line may be one event as well."""
+    scaled = [
+        event(at, "patch", "deployments", "web", {"spec": {"replicas": at}}, "scale") for at in (4, 6, 8)
+    ]
+    plain = [json.loads(one) for one in scaled[:2]]
+    version = plain[0]["apiVersion"]
+    items = [{key: value for key, value in one.items() if key not in ("kind", "apiVersion")} for one in plain]
+    (tmp_path / "x").write_text(
+        json.dumps({"kind": "EventList", "apiVersion": version, "metadata": {}, "items": items})
+        + f"\n{scaled[2]}\n"
+    )
+    assert [step.replicas for step in read_past([tmp_path / "x"]).steps] == [4, 6, 8]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -310,6 +325,12 @@ def test_what_people_and_autoscalers_scaled_is_in_the_audit_log(tmp_path: Path) 
         ),
         (answer(series("kube_pod_container_resource_requests", [(0, 1)], pod="p")), "no label resource"),
         (answer({"metric": {"deployment": "web"}, "values": [[T, "1"]]}), "series without __name__ \\(1\\)"),
+        (
+            answer({"metric": {"__name__": "up", "pod": 3}, "values": [[T, "1"]]}),
+            r'a label is no text: up\{pod="3"\}',
+        ),
+        ("[" * 3000 + "]" * 3000, "neither a range query nor .*: Expected `object`, got `array`"),
+        ('{"a":' * 3000 + "1" + "}" * 3000, "neither a range query nor .*: it is nested too deeply"),
         (answer(), "holds no workload that changed"),
         ("", "holds no workload that changed"),
     ],
@@ -516,6 +537,10 @@ def test_what_is_no_node_is_named_with_its_line(
         (["{snapshot}", "--until", "0s"], "not more than 0s"),
         (["{snapshot}", "--report", "{tmp}/none/x.html"], "there is no folder"),
         (["{snapshot}", "--trace", "{tmp}/none.csv", "--keep", "{tmp}/kept"], "cannot read the trace"),
+        (
+            ["{snapshot}", "--trace", "{trace}", "--until", "1m", "--keep", "{tmp}/kept"],
+            "/t.csv: trace.window: no pod of the trace is alive between 0 s and 60 s",
+        ),
     ],
 )
 def test_what_cannot_be_replayed(
@@ -528,7 +553,9 @@ def test_what_cannot_be_replayed(
 ) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
-    arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path) for each in given]
+    trace = tmp_path / "t.csv"
+    trace.write_text("name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time\nlate,1,1,0,90,99\n")
+    arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path, trace=trace) for each in given]
     assert run(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "kept").exists()

@@ -63,6 +63,11 @@ def test_window_and_scale(tmp_path: Path, trace: Trace, expected: list[tuple[str
         ("Pod_X,1000,512,0,0,0,1", "row 3, column name: 'Pod_X' is not a pod name"),
         ("early,1000,512,0,0,0,1", "row 3, column name: 'early' is also the name of row 2"),
         ('x,"1000,512,0,0,0,1', "not readable as CSV"),
+        ("x,1e30,512,0,0,0,1", "row 3, column cpu_milli: 1e30 is more than any node has"),
+        ("x,1000,9999999999999,0,0,0,1", "column memory_mib: 9999999999999 is more than any node has"),
+        ("x,1000,512,1e99,0,0,1", "column num_gpu: 1e99 is more than any node has"),
+        ("x,1000,512,0,0,0,1700000000000", "column deletion_time: 1700000000000 s are after the year 2286"),
+        ("x,1000,512,0,0,1700000000000,1700000000001", "column creation_time: 1700000000000 s are after"),
     ],
 )
 def test_broken_rows(tmp_path: Path, row: str, message: str) -> None:
@@ -80,6 +85,13 @@ def test_missing_columns_and_files(tmp_path: Path) -> None:
         read_trace(tmp_path / "nowhere.csv")
     with pytest.raises(InputError, match="it is a folder"):
         read_trace(tmp_path)
+    for nothing in ("", "\n\n"):
+        with pytest.raises(InputError, match="no column name, cpu_milli"):
+            read_trace(write(tmp_path, nothing))
+    with pytest.raises(InputError, match="no column name, cpu_milli"):
+        read_trace(Path("/dev/null"))
+    with pytest.raises(InputError, match="the trace has no pods"):
+        read_trace(write(tmp_path, HEADER))
     with pytest.raises(InputError, match="separated by ';'"):
         read_trace(write(tmp_path, HEADER.replace(",", ";")))
     packed = gzip.compress(GOOD.encode())

@@ -156,9 +156,13 @@ def compare(
 
 def _dump(given: Sequence[Path]) -> Path | None:
     """A file that is no scenario: a cluster's objects. It stands alone."""
+    from dovetail.reading.sources import similar_path
     from dovetail.simulate.scenario.scenario import FILE_NAME
 
-    found = [one for one in given if one.is_file() and one.name != FILE_NAME]
+    for path in given:
+        if not path.exists():
+            raise InputError("there is no such file or folder", source=str(path), remedy=similar_path(path))
+    found = [one for one in given if not one.is_dir() and one.name != FILE_NAME]
     if found and len(given) > 1:
         raise InputError(
             "the dump of a cluster is compared with itself", source=str(found[0]), remedy="give it alone"
@@ -170,7 +174,7 @@ def _refuse(given: Path | None, options: Mapping[str, object]) -> None:
     """Options that mean nothing for what is given."""
     for flag, value in options.items():
         if value not in (None, ()):
-            what = "a dump of a cluster" if given is not None and given.is_file() else "a scenario"
+            what = "a dump of a cluster" if given is not None and not given.is_dir() else "a scenario"
             raise InputError(f"means nothing for {what}", source=flag, remedy="leave it out")
 
 

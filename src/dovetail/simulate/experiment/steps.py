@@ -78,5 +78,7 @@ def _pods(records: Sequence[Record], *, groups: bool) -> list[tuple[float, float
                 order = asked.get(origin)
                 if begun is None or up is None or order is None or not born <= order <= begun <= up <= at:
                     continue
+                if order == up:  # it was there when the play began, as nodes of replays are
+                    continue
                 found.append(tuple((each - born) / SECOND for each in (order, begun, up, at)))
     return found  # type: ignore[return-value]  # four parts each

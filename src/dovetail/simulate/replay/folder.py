@@ -20,7 +20,7 @@ from dovetail.simulate.replay.history import Past
 from dovetail.simulate.replay.snapshot import Beginning, Document, beginning
 from dovetail.simulate.scenario.history import Step, first_replicas
 from dovetail.simulate.scenario.schema import API_VERSION, KIND
-from dovetail.simulate.scenario.trace import Row, read_trace
+from dovetail.simulate.scenario.trace import Row, Trace, read_trace, visits
 
 # NodePools and node classes as the account has them; what is played is rewritten for the simulated one.
 ORIGINALS = Path("account") / "pools.yaml"
@@ -150,6 +150,7 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step], rows: Seq
         window = {"from": f"{start // SECOND}s"} if dated else {}
         window |= {"window": f"{-(-length // SECOND)}s"}
         document["trace"] = {"file": str(wanted.trace.resolve()), **window}
+        visits(msgspec.convert(document["trace"], Trace), tuple(rows), source=str(wanted.trace))
         if dated:
             found.assumed["times of the trace"] = "seconds since 1970"
     document["assumed"] = dict(sorted(found.assumed.items()))

@@ -77,7 +77,7 @@ class _Status(msgspec.Struct):
 
 
 class _Event(msgspec.Struct, rename="camel"):
-    """An event of an audit log, as far as it is read."""
+    """An event of an audit log, as far as it is read, or an EventList of them, as a webhook gets them."""
 
     kind: str = ""
     api_version: str = ""
@@ -88,6 +88,7 @@ class _Event(msgspec.Struct, rename="camel"):
     response_status: _Status | None = None
     response_object: _Body | list[Any] | None = None  # a list: of a JSON patch
     request_object: _Body | list[Any] | None = None
+    items: list[_Event] = msgspec.field(default_factory=list)  # of an EventList
 
     def body(self) -> _Body | None:
         """The object afterwards, or at least as it was asked for."""
@@ -133,7 +134,7 @@ def _range_query(text: str, path: Path) -> list[dict[str, Any]] | None:
     """
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     if isinstance(found, dict):
         if found.get("status") == "error":
@@ -162,6 +163,8 @@ def _range_query(text: str, path: Path) -> list[dict[str, Any]] | None:
 def _check(item: Mapping[str, Any], path: Path) -> None:
     """Raises InputError for numbers that no replicas are, and sizes of what is not said."""
     metric = item["metric"]
+    if not all(isinstance(label, str) for label in metric.values()):
+        raise InputError(f"a label is no text: {_named(metric)}", source=str(path), remedy=_REMEDY)
     name = metric.get("__name__")
     if name in _REPLICAS:
         for _, value in item["values"]:
@@ -317,15 +320,18 @@ def _events(text: str, path: Path, past: Past) -> Iterator[tuple[int, _Event]]:
             event = decoder.decode(line)
         except msgspec.ValidationError as error:
             event, why = _Event(), f": {error}"
+        except RecursionError:
+            event, why = _Event(), ": it is nested too deeply"
         except msgspec.DecodeError:
             if number == lines[-1][0] and len(lines) > 1:
                 past.assumed[f"line {number} of {path.name}"] = "is cut off, and left out"
                 return
             event = _Event()
-        if event.kind != "Event" or not event.api_version.startswith("audit.k8s.io/"):
+        if event.kind not in ("Event", "EventList") or not event.api_version.startswith("audit.k8s.io/"):
             message = f"is neither a range query nor an event of an audit log{why}"
             raise InputError(message, source=str(path), line=number, remedy=_REMEDY)
-        yield number, event
+        for one in event.items if event.kind == "EventList" else (event,):
+            yield number, one
 
 
 def _made(kind: str, body: _Body | None) -> bool:

@@ -22,7 +22,7 @@ from dovetail.api.meta import Meta
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import Conflict, InputError, NotFound
 from dovetail.kube.client import Client
-from dovetail.model.resources import CPU, MEMORY, quantities
+from dovetail.model.resources import CPU, LARGEST, MEMORY, quantities
 from dovetail.reading.sources import decoded
 from dovetail.simulate.scenario.traffic import Section
 from dovetail.units.duration import parse_duration
@@ -31,6 +31,7 @@ GPU = "nvidia.com/gpu"
 _COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "creation_time", "deletion_time")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _MEBIBYTE = 1024 * 1024
+_LATEST = 10_000_000_000  # seconds since 1970, if they are dates
 _IMAGE = "registry.k8s.io/pause:3.10"
 
 
@@ -71,7 +72,7 @@ class Visit:
 def read_trace(path: Path) -> tuple[Row, ...]:
     """All rows in the file's order; raises InputError with the row's number (its line in the file)."""
     source = str(path)
-    if not path.is_file():
+    if path.is_dir() or not path.exists():
         why = "it is a folder" if path.is_dir() else "there is no such file"
         remedy = "give the path of a CSV file (or .csv.gz) with --trace"
         raise InputError(f"cannot read the trace: {why}", source=source, remedy=remedy)
@@ -82,6 +83,8 @@ def read_trace(path: Path) -> tuple[Row, ...]:
         rows = tuple(_row(record, source, reader.line_num) for record in reader)
     except csv.Error as error:
         raise InputError(f"not readable as CSV: {error}", source=source, line=reader.line_num) from None
+    if not rows:
+        raise InputError("the trace has no pods, only the names of columns", source=source)
     _check_names(rows, source)
     return rows
 
@@ -111,16 +114,28 @@ def _row(record: Mapping[str, str | None], source: str, line: int) -> Row:
             raise complain(column, f"{text or ''!r} is not a number of 0 or more")
         return value
 
+    def time(column: str) -> float:
+        value = number(column)
+        if value >= _LATEST:
+            raise complain(column, f"{record[column]} s are after the year 2286; are these milliseconds?")
+        return value
+
+    def amount(column: str, unit: int = 1) -> int:
+        value = math.ceil(number(column) * unit)
+        if value >= LARGEST:
+            raise complain(column, f"{record[column]} is more than any node has")
+        return value
+
     if None in record.values() or "" in record:
         raise complain("count", "the row has more or fewer fields than the first line")
     name = record["name"] or ""
     if not _NAME.fullmatch(name):
         raise complain("name", f"{name!r} is not a pod name; valid are a-z, 0-9 and '-', up to 63 characters")
-    created, deleted = number("creation_time"), number("deletion_time")
+    created, deleted = time("creation_time"), time("deletion_time")
     if deleted < created:
         raise complain("deletion_time", f"{deleted:g} is before the creation_time {created:g}")
-    requests = {CPU: math.ceil(number("cpu_milli")), MEMORY: math.ceil(number("memory_mib") * _MEBIBYTE)}
-    gpus = math.ceil(number("num_gpu"))
+    requests = {CPU: amount("cpu_milli"), MEMORY: amount("memory_mib", _MEBIBYTE)}
+    gpus = amount("num_gpu")
     return Row(line, name, created, deleted, {**requests, GPU: gpus} if gpus else requests)
 
 
