@@ -144,8 +144,8 @@ BUGS = (
     Bug(
         "waiting-pods-forgotten",
         _BUY + "trigger",
-        "        self._batcher.trigger(pod.metadata.uid)\n        return until_repeat(self._context.clock)",
-        "        self._batcher.trigger(pod.metadata.uid)\n        return None",
+        "return until_repeat(self._context.clock) if self._waiting else None",
+        "return None",
     ),
     Bug(
         "provisioner-dies",

@@ -71,10 +71,9 @@ class Intake:
     def _promised(self) -> dict[str, tuple[Machine, list[Pod]]]:
         """By name, each machine with places that hold, and the pods that wait for them."""
         promised: dict[str, tuple[Machine, list[Pod]]] = {}
-        for pod in self._context.state.pods_on(""):
-            machine = self._context.state.promised(pod)
-            if machine is not None:
-                promised.setdefault(machine.name, (machine, []))[1].append(pod)
+        state = self._context.state
+        for pod, machine in state.places(state.pods_on("")):
+            promised.setdefault(machine.name, (machine, []))[1].append(pod)
         return promised
 
     def _coming(self, promised: Mapping[str, tuple[Machine, list[Pod]]]) -> bool:

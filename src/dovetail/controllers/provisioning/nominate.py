@@ -257,7 +257,9 @@ class Nominator:
             node, claim = self._machine(new or old)
             for key in self._state.promised_on(Machine(node, claim)):
                 self._set.pop(key, None)
-                self.queue.add(key)
+                pod = self._state.get(Pod, key)
+                if pod is not None and self._wanted(pod):
+                    self.queue.add(key)
         if goes and isinstance(old, Node):
             self._add(pod for pod in self._state.pods_on("") if _named(pod, old.metadata.name))
 
@@ -277,8 +279,14 @@ class Nominator:
         if name and not evicts(pod) and self._state.get(Node, name) is not None:
             self._state.promise(pod, name)
 
-    def _wanted(self, pod: Pod) -> Operations:
-        return nomination(pod, destination(self._state.promised(pod)))
+    def _wanted(self, pod: Pod) -> bool:
+        """True iff something is to be written. While taints keep the pod off its node they are waited for:
+        at each attempt the scheduler says anew why such a pod fits nowhere.
+        """
+        place = self._state.promised(pod)
+        if place is not None and place.node is not None and not open_to(pod, place.node):
+            return False
+        return bool(nomination(pod, destination(place)))
 
     async def reconcile(self, key: str) -> int | None:
         """Write what the pod's nomination should be; come back while it has one of ours."""

@@ -69,6 +69,7 @@ class Batcher:
 
 
 _REPEAT = 10 * SECOND
+ALL_PODS = "all"  # the one key of the queue that is no pod's
 
 
 def until_repeat(clock: Clock) -> int:
@@ -81,7 +82,8 @@ def until_repeat(clock: Clock) -> int:
 
 
 class PodTrigger:
-    """Triggers for a pod when it becomes provisionable, then every 10 s while it is.
+    """Triggers for a pod when it becomes provisionable, then every 10 s while it is, with all others in one
+    turn of the queue: of 1,500 pods that waited for their nodes a turn each was a third of all turns.
 
     A claim that goes without ever getting a node leaves its pods behind: then all that wait trigger at once.
     So do pods that lost the places they were planned to, once they are refused again or a node is up.
@@ -96,6 +98,7 @@ class PodTrigger:
         # By name of one that is up: keys of the pods with a place there that do not fit into that room.
         self._crowds: dict[str, tuple[str, ...]] = {}
         self._changed = self._state.follow()
+        self._waiting: dict[str, None] = {}  # keys of the pods to trigger for again
         self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
         context.state.subscribe(self.notice, Pod, NodeClaim, Node)
 
@@ -159,13 +162,32 @@ class PodTrigger:
         return known[2]
 
     async def reconcile(self, key: str) -> int | None:
-        """Trigger, and come back while the pod still waits."""
+        """Trigger for the pod, or for all that still wait; come back for all while any does."""
+        if key == ALL_PODS:
+            return self._trigger_again()
+        if self._trigger(key):
+            self._waiting[key] = None
+            self.queue.add_after(ALL_PODS, until_repeat(self._context.clock))
+        return None
+
+    def _trigger_again(self) -> int | None:
+        waiting, self._waiting = self._waiting, {}
+        for key in waiting:
+            try:
+                if self._trigger(key):
+                    self._waiting[key] = None
+            except Exception:  # a pod that cannot be understood: its own turn reports that, and only it waits
+                self.queue.add(key)
+        return until_repeat(self._context.clock) if self._waiting else None
+
+    def _trigger(self, key: str) -> bool:
+        """True iff the pod waits."""
         pod = self._state.get(Pod, key)
         if pod is None or not provisionable(pod):
-            return None
+            return False
         self._context.waits.seen(pod.metadata.uid, self._context.clock.now())
         self._batcher.trigger(pod.metadata.uid)
-        return until_repeat(self._context.clock)
+        return True
 
 
 class NodeTrigger:

@@ -213,16 +213,21 @@ class Feasibility:
         # By kind of pods what is known of the nodes for them; what was asked about longest ago is forgotten.
         self._kinds: dict[bytes, _Kind] = {}
         self._changes = _Changes()
-        cluster.view.on_change = self._changes.note
+        # By node, with the pods that are nominated there, of a least priority: each kind of pods asks of it.
+        self._filled: dict[str, dict[int, NodeView]] = {}
+        cluster.view.on_change = self._changed
         self._start = 0  # where in the list of nodes the next attempt begins
         self._places: tuple[Sequence[str], dict[str, int]] = ((), {})  # a list of nodes, and where each is
+
+    def _changed(self, name: str) -> None:
+        self._changes.note(name)
+        self._filled.pop(name, None)
 
     def judge(self, pod: Pod) -> Verdict:
         """Ask all filters about the pod's nominated node; about others if it may not run there."""
         view, name = self._cluster.view, pod.status.nominated_node_name
         ahead = partial(self._nominations.ahead_of, pod)
-        placement = Placement(pod, view)
-        if name in view.nodes and not placement.examine(view.nodes[name], ahead(name)):
+        if name in view.nodes and not Placement(pod, view).examine(view.nodes[name], ahead(name)):
             return Verdict(nodes=(view.nodes[name],))
         version = (view.version, self._nominations.version)
         if self._version != version:
@@ -232,6 +237,7 @@ class Feasibility:
         known = self._refused.get((alike, name if name in view.nodes else ""))
         if known is not None:
             return known
+        placement = Placement(pod, view)
         named = named_nodes(placement.facts.node_rule)
         names = self._cluster.order.names if named is None else sorted(named & view.nodes.keys())
         if placement.nowhere or not names:
@@ -287,7 +293,7 @@ class Feasibility:
             node = nodes[name]
             others = nominations.from_priority(pod.spec.priority, name)
             if name in kind.unknown:
-                kind.learn(name, placement.beside(node, others) if others else placement.alone(node))
+                kind.learn(name, placement.alone(self._with(node, pod.spec.priority, others)))
             if name != own and name in kind.refused:
                 continue
             found = placement.examine(node, ahead(name)) if name == own else placement.together(node, others)
@@ -300,6 +306,15 @@ class Feasibility:
                 feasible.append(name)
         self._start = (self._start + seen) % len(self._cluster.order.names)
         return _Found(feasible, reasons)
+
+    def _with(self, node: NodeView, priority: int, others: Sequence[PodFacts]) -> NodeView:
+        """The node as if those ran there that are nominated to it, of at least that priority."""
+        if not others:
+            return node
+        known = self._filled.setdefault(node.name, {})
+        if priority not in known:
+            known[priority] = node.with_more(others)
+        return known[priority]
 
     def _in_turn(self, kind: _Kind, names: Sequence[str], first: int, own: str) -> Iterable[tuple[int, str]]:
         """The nodes that the kind's state does not answer for, from the first on, with their places."""

@@ -75,7 +75,7 @@ def evicted(mirror: Mirror, change: Change) -> Iterator[Violation]:
     if found is None:
         return
     pod, old = found
-    if old is None or pod is None or _evicted(old) or not _evicted(pod):
+    if old is None or pod is None or not _evicted(pod) or _evicted(old):
         return
     if _protected(old, change.now):
         yield Violation("do-not-disrupt", pod.key, f"was evicted in spite of {labels.DO_NOT_DISRUPT}")
@@ -136,9 +136,9 @@ def _leaving(change: Change) -> Pod | None:
     """The pod as it was before its eviction, if the change is one."""
     found = change.of(Pod)
     new, old = found if found is not None else (None, None)
-    if new is None or old is None or _evicted(old):
+    if new is None or old is None or not _evicted(new):
         return None
-    return old if _evicted(new) else None
+    return None if _evicted(old) else old
 
 
 def _evicted(pod: Pod) -> bool:
