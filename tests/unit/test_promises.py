@@ -12,7 +12,7 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.cluster.promises import Promise, Promises, holds, with_room
+from dovetail.cluster.promises import Promise, Promises, holds, room_left, with_room
 from dovetail.model import labels
 from dovetail.units.timestamp import to_rfc3339
 
@@ -119,7 +119,7 @@ def test_room_that_is_left_goes_to_promised_pods_in_the_schedulers_order(
 ) -> None:
     node = decode({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}, Node)
     place = Machine(node, None if initialized else machine().claim)
-    assert [item.metadata.name for item in with_room(place, bound, promised)] == kept
+    assert [item.metadata.name for item in with_room(place, room_left(place, bound), promised)] == kept
 
 
 def replica(name: str, owner: str = "web-1", **meta: object) -> Pod:

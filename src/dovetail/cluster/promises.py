@@ -69,8 +69,8 @@ def holds(promise: Promise, machine: Machine, now: int, window: int) -> bool:
     return since is None or abs(now - max(since, promise.made)) < window
 
 
-def with_room(machine: Machine, bound: Iterable[Pod], promised: Iterable[Pod]) -> list[Pod]:
-    """Those of the promised pods that the machine still has room for beside the bound ones.
+def with_room(machine: Machine, left: Resources, promised: Iterable[Pod]) -> list[Pod]:
+    """Those of the promised pods that the machine still has room for, of which so much is left.
 
     The scheduler goes by its own scores: it may have filled the machine with pods that were promised another.
     Whatever it will do with the room that is left, it does in the order of its queue. A machine that is
@@ -78,7 +78,6 @@ def with_room(machine: Machine, bound: Iterable[Pod], promised: Iterable[Pod]) -
     """
     if not machine.initialized:
         return list(promised)
-    left = room_left(machine, bound)
     found = []
     for pod in sorted(promised, key=_turn):
         wanted = pod_requests(pod)

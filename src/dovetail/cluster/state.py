@@ -21,8 +21,9 @@ from dovetail.cluster.default_spreads import SELECTING, DefaultSpreads, Owner
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
-from dovetail.cluster.promises import Promises
+from dovetail.cluster.promises import Promises, room_left
 from dovetail.kube.client import ChangeType, Client, EventType
+from dovetail.model.resources import Resources
 
 Kinds = tuple[tuple[str, str], ...]
 
@@ -102,6 +103,8 @@ class State:
         self._machines: tuple[int, tuple[Machine, ...]] = (-1, ())  # at which revision, and they
         self._launched: tuple[int, bool] = (-1, False)  # at which revision, and whether all claims are
         self._pods = PodIndex()
+        # By name of a machine: it and its pods as they were, and what these leave of it.
+        self._rooms: dict[str, tuple[Machine, tuple[Pod, ...], Resources]] = {}
         self._providers = ProviderIndex()
         self._callbacks: dict[type[Object], list[Callback]] = {kind: [] for kind in self.kinds}
         self._on_promise: list[Callable[[str], None]] = []
@@ -138,6 +141,16 @@ class State:
     def standing(self, node: str) -> tuple[Pod, ...]:
         """Those of them that have not ended."""
         return self._pods.standing(node)
+
+    def room_left(self, machine: Machine) -> Resources:
+        """What its pods leave of the machine: worked out anew when it or they have changed."""
+        name, pods = machine.name, self.pods_on(machine.name) if machine.node is not None else ()
+        seen, before, left = self._rooms.get(name, (None, (), {}))
+        same = seen is not None and seen.node is machine.node and seen.claim is machine.claim
+        if not same or before is not pods:
+            left = room_left(machine, pods)
+            self._rooms[name] = machine, pods, left
+        return left
 
     def arrived(self) -> tuple[str, ...]:
         """Keys of the pods without a node, in the order in which they came: that of the scheduler."""
@@ -472,6 +485,7 @@ class State:
         if new is None and isinstance(present, Node | NodeClaim):
             self._marked.pop(present.metadata.name, None)
             self._nominated.pop(present.metadata.name, None)
+            self._rooms.pop(present.metadata.name, None)
 
     def _foreign(self, obj: Object) -> bool:
         if isinstance(obj, NodeClaim):

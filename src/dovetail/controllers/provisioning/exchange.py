@@ -12,7 +12,6 @@ from itertools import chain
 
 from dovetail.api.core import Node, Pod
 from dovetail.cluster.nodes import Machine, is_ephemeral
-from dovetail.cluster.promises import room_left
 from dovetail.cluster.state import State
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.model import labels
@@ -114,8 +113,7 @@ class Exchange:
 
     def _free(self, machine: Machine, waiting: Sequence[Pod]) -> Resources:
         """What the machine has beside the pods that run there and those that wait; below 0 where it lacks."""
-        bound = self._state.pods_on(machine.name) if machine.node is not None else ()
-        return subtract(room_left(machine, bound), total(map(pod_requests, waiting)))
+        return subtract(self._state.room_left(machine), total(map(pod_requests, waiting)))
 
     def _able(self, pods: Iterable[Pod], source: Machine, target: Machine) -> list[Pod]:
         """Those that may as well go to the target, the smallest first, and first those not nominated now."""

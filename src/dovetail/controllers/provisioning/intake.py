@@ -82,7 +82,7 @@ class Intake:
     def _with_room(self, promised: Mapping[str, tuple[Machine, list[Pod]]]) -> Iterator[tuple[str, Pod]]:
         """Those of the pods that the machines have room for, each with its machine's name."""
         for name, (machine, pods) in promised.items():
-            for pod in with_room(machine, self._context.state.pods_on(name), pods):
+            for pod in with_room(machine, self._context.state.room_left(machine), pods):
                 yield name, pod
 
     def waiting(self, places: Mapping[str, str]) -> tuple[list[Pod], list[tuple[Pod, str]]]:

@@ -20,7 +20,6 @@ from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, within
 from dovetail.base.errors import ApiError
 from dovetail.cluster.nodes import Machine
-from dovetail.cluster.promises import room_left
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.evict import EVICTIONS
 from dovetail.controllers.provisioning.causes import leans
@@ -275,7 +274,7 @@ class RoomMaker:
             bound = self._state.pods_on(machine.name)
             taken = total(map(pod_requests, promised[machine.name]))
             young = tuple(pod for pod in bound if machine.pool in pools and unstarted(pod, now))
-            found[machine.name] = Place(machine, subtract(room_left(machine, bound), taken), young)
+            found[machine.name] = Place(machine, subtract(self._state.room_left(machine), taken), young)
         return found
 
     def _allows(self, pool: NodePool) -> bool:

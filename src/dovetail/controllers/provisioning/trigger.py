@@ -15,12 +15,11 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.base.clock import SECOND, Clock
 from dovetail.cluster.nodes import Machine
-from dovetail.cluster.promises import room_left
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED
 from dovetail.controllers.provisioning.pods import provisionable
 from dovetail.model import labels
-from dovetail.model.resources import Resources, fits, pod_requests
+from dovetail.model.resources import fits, pod_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +92,6 @@ class PodTrigger:
         self._context = context
         self._state = context.state
         self._batcher = batcher
-        # By name of a machine that is up: its node and its pods as they were, and the room that these leave.
-        self._rooms: dict[str, tuple[Node | None, tuple[Pod, ...], Resources]] = {}
         # By name of one that is up: keys of the pods with a place there that do not fit into that room.
         self._crowds: dict[str, tuple[str, ...]] = {}
         self._changed = self._state.follow()
@@ -113,7 +110,7 @@ class PodTrigger:
             if not before and is_true(new.status.conditions, INITIALIZED):
                 self._add(self._all_crowded_out())
         elif new is None and isinstance(old, Node):
-            for known in (self._rooms, self._crowds, self._changed):
+            for known in (self._crowds, self._changed):
                 known.pop(old.metadata.name, None)
         elif new is None and isinstance(old, NodeClaim):
             self._changed.pop(old.metadata.name, None)
@@ -143,23 +140,15 @@ class PodTrigger:
 
     def _too_large(self, machine: Machine) -> tuple[str, ...]:
         """Pods with a place on the machine, which is up, that do not fit into the room that is left of it."""
-        room = self._room(machine)
+        room = self._state.room_left(machine)
         pods = ((key, self._state.get(Pod, key)) for key in self._state.promised_on(machine))
         return tuple(key for key, pod in pods if pod is not None and not fits(pod_requests(pod), room))
 
     def _crowded_out(self, pods: Iterable[Pod]) -> Iterator[Pod]:
         """Those of them whose places have no room for them any more."""
         for pod, machine in self._state.places(pods):
-            if machine.initialized and not fits(pod_requests(pod), self._room(machine)):
+            if machine.initialized and not fits(pod_requests(pod), self._state.room_left(machine)):
                 yield pod
-
-    def _room(self, machine: Machine) -> Resources:
-        """What the machine, which is up, has left: worked out anew when it or its pods have changed."""
-        name, pods = machine.name, self._state.pods_on(machine.name)
-        known = self._rooms.get(name)
-        if known is None or known[0] is not machine.node or known[1] is not pods:
-            known = self._rooms[name] = machine.node, pods, room_left(machine, pods)
-        return known[2]
 
     async def reconcile(self, key: str) -> int | None:
         """Trigger for the pod, or for all that still wait; come back for all while any does."""
