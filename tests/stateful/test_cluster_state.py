@@ -14,6 +14,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
+from dovetail.cluster.promises import room_left
 from dovetail.cluster.state import State
 from dovetail.kube.memory.server import MemoryServer
 
@@ -80,11 +81,17 @@ class StateMachine(RuleBasedStateMachine):
         self.state.apply("MODIFIED", obj)
         self.model[type(obj), obj.key] = obj
 
-    @rule(name=NAMES, node=st.sampled_from(["", "a", "b"]), phase=st.sampled_from(["", "Running", "Failed"]))
-    def put_pod(self, name: str, node: str, phase: str) -> None:
+    @rule(
+        name=NAMES,
+        node=st.sampled_from(["", "a", "b"]),
+        phase=st.sampled_from(["", "Running", "Failed"]),
+        cpu=st.sampled_from(["1", "2"]),
+    )
+    def put_pod(self, name: str, node: str, phase: str, cpu: str) -> None:
+        container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
         document = {
             "metadata": {"name": name, "namespace": "default"},
-            "spec": {"nodeName": node},
+            "spec": {"nodeName": node, "containers": [container]},
             "status": {"phase": phase},
         }
         self._put(decode(document, Pod))
@@ -149,6 +156,12 @@ class StateMachine(RuleBasedStateMachine):
         assert {name for name, look in looks.items() if self.looks.get(name) != look} <= self.changed.keys()
         self.changed.clear()
         self.looks = looks
+
+    @invariant()
+    def room_is_what_the_pods_leave(self) -> None:
+        for one in self.state.machines():
+            there = self.state.pods_on(one.name) if one.node is not None else ()
+            assert self.state.room_left(one) == room_left(one, there)
 
     @invariant()
     def agrees_with_the_model(self) -> None:

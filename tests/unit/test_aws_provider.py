@@ -488,6 +488,24 @@ def test_launch_templates_that_vanished_are_made_again() -> None:
     play(body)
 
 
+def test_launches_share_a_template_until_something_that_is_in_it_changes() -> None:
+    async def body(world: World) -> None:
+        async def templates() -> int:
+            return len(await world.aws.ec2.describe_launch_templates([]))
+
+        for name in ("one", "two"):
+            await world.cloud.create(claim(name), node_class())
+        assert await templates() == 1
+        await world.cloud.create(claim("three"), node_class(tags={"team": "web"}))
+        assert await templates() == 2
+        await world.cloud.create(labelled(claim("four"), tier="front"), node_class())  # kubelets get labels
+        assert await templates() == 3
+        await world.cloud.create(claim("five"), node_class())
+        assert await templates() == 3
+
+    play(body)
+
+
 def test_a_launch_template_that_could_not_be_made_is_not_looked_for_again() -> None:
     async def body(world: World) -> None:
         usual = world.aws.gate.options
