@@ -12,7 +12,6 @@ _SOURCE = Path(dovetail.__file__).parent
 _MAKERS = ("lru_cache", "cache", "by_identity")
 # Without a number of their own, and why they end all the same.
 _ENDLESS = {
-    "disrupt/consolidation/irreplaceable_spot.py": "lives as long as one question of consolidation",
     "cloud/aws/instance/reading.py": "lives as long as the reader of one answer of EC2",
     "solve/appraisal.py": "lives as long as one question of consolidation",
     "testing/exhaustive/search.py": "lives as long as one search of a small problem",

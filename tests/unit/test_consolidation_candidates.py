@@ -218,8 +218,8 @@ def test_a_candidate_ranks_by_what_it_saves_for_each_pod_and_needs_its_pools_min
 def test_moves_that_replace_nodes_have_a_purse_of_their_own() -> None:
     moves = Moves(deleting={"default/a": 3}, replacing={"default/a": 0})
     asked = question(candidate("a"), moves=moves)
-    assert asked.move_budget().holds("p", []) and asked.move_budget(replacing=True).holds("p", [])
-    assert not asked.move_budget().holds("other", [])
+    assert asked.move_budget().holds("p", {}) and asked.move_budget(replacing=True).holds("p", {})
+    assert not asked.move_budget().holds("other", {})
 
 
 def bought(price: int, *pods: str) -> PlannedClaim:
@@ -369,9 +369,10 @@ def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() ->
 def test_what_is_moved_for_new_nodes_is_counted_apart() -> None:
     key = pod("x").metadata.uid[-12:]
     asked = question(candidate("a", 100, "x"), moves=Moves(deleting={key: 1}, replacing={key: 0}))
-    pods = asked.candidates[0].pods
-    assert asked.move_budget().holds("p", pods)
-    assert not asked.move_budget(replacing=True).holds("p", pods)
+    moved = asked.candidates[0].workloads
+    assert moved == {key: 1}
+    assert asked.move_budget().holds("p", moved)
+    assert not asked.move_budget(replacing=True).holds("p", moved)
 
 
 def test_a_question_is_the_same_however_often_it_is_asked() -> None:

@@ -22,7 +22,7 @@ from dovetail.disrupt.candidates import NodeView, blocker, blockers, judge_alone
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Decision
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.consolidation.balanced import Score, totals
-from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, MoveBudget
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, MoveBudget, Present
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
 from dovetail.disrupt.drift import drifted_since, pool_drift
 from dovetail.disrupt.emptiness import decide, validate
@@ -510,12 +510,12 @@ def owned(name: str, owner: str) -> Any:
 
 def test_moves_of_a_set_of_nodes_add_up() -> None:
     move_budget = MoveBudget({"p": 9}, {"a": 2, "b": 1})
-    pods = [owned("1", "a"), owned("2", "b"), owned("3", "free")]
-    assert move_budget.holds("p", pods)
-    move_budget.take("p", pods)
-    assert move_budget.holds("p", [owned("4", "a")])
-    assert not move_budget.holds("p", [owned("4", "a"), owned("5", "b")])
-    assert not move_budget.holds("p", [owned("4", "a"), owned("6", "a")])
+    moved = {"a": 1, "b": 1, "free": 1}
+    assert move_budget.holds("p", moved)
+    move_budget.take("p", moved)
+    assert move_budget.holds("p", {"a": 1})
+    assert not move_budget.holds("p", {"a": 1, "b": 1})
+    assert not move_budget.holds("p", {"a": 2})
 
 
 def test_only_these_very_moves_are_found_and_taken_back() -> None:
@@ -539,7 +539,7 @@ def test_half_of_the_moves_are_kept_for_deletions(made: int, replacing: int) -> 
     ]
     ledger = Ledger(1)
     ledger.record("p", late[:made], HOUR)
-    found = ledger.left(late, 2 * HOUR)
+    found = ledger.left(Present(late), 2 * HOUR)
     assert (found.deleting, found.replacing) == ({"a": 4 - made}, {"a": replacing})
 
 

@@ -423,7 +423,7 @@ def test_prices_are_looked_at_anew_when_types_or_rules_change() -> None:
         (pool(offering(7, "on-demand"), offering(3, "on-demand")), 3),
         (replace(USUAL, instance_types=(foreign,), requirements=HERE), 2**63 - 1),
     ):
-        assert market.after_spot(Problem((), (sold,)), (big("x", "1"),)).least == least
+        assert market.after_spot(Problem((), (sold,)), node("x", "1")).least == least
 
 
 def test_the_cheapest_pool_counts() -> None:
@@ -431,7 +431,7 @@ def test_the_cheapest_pool_counts() -> None:
         replace(pool(offering(price, "on-demand")), name=name)
         for name, price in (("p", 7), ("q", 3), ("r", 5))
     )
-    assert Market().after_spot(Problem((), pools), (big("x", "1"),)).least == 3
+    assert Market().after_spot(Problem((), pools), node("x", "1")).least == 3
 
 
 def ended(asked: Question) -> Finding:

@@ -38,9 +38,14 @@ def reschedulable(pod: Pod) -> bool:
 
     A StatefulSet's pod does so even while it terminates: its successor has the same name and the same needs.
     """
-    if pod.terminal or owned_by(pod, "DaemonSet") or owned_by(pod, "Node"):
+    if pod.terminal:
         return False
-    return not pod.deleting or owned_by(pod, "StatefulSet")
+    again = not pod.metadata.deletion_timestamp
+    for owner in pod.metadata.owner_references:
+        if owner.kind in ("DaemonSet", "Node"):
+            return False
+        again = again or owner.kind == "StatefulSet"
+    return again
 
 
 @by_identity(32_768)
@@ -146,6 +151,8 @@ def never_allows(budget: PodDisruptionBudget) -> bool:
 
 def eviction_cost(pod: Pod) -> float:
     """1 for an ordinary pod, more for dear ones, -10 to 10: from the deletion cost and the priority."""
+    if not pod.spec.priority and labels.POD_DELETION_COST not in pod.metadata.annotations:
+        return 1.0
     try:
         deletion = int(pod.metadata.annotations.get(labels.POD_DELETION_COST, "0"))
     except ValueError:

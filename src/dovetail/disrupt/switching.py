@@ -36,7 +36,7 @@ from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.consolidation.balanced import Totals, totals
 from dovetail.disrupt.consolidation.candidates import obstacle
-from dovetail.disrupt.consolidation.churn import WINDOW, Ledger
+from dovetail.disrupt.consolidation.churn import WINDOW, Ledger, Present
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import MOST_AVOIDED, Candidate, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
@@ -308,7 +308,7 @@ class _Course:
             self._standing,
             found,
             self._allowed(),
-            self._ledger.left(pods, self._now),
+            self._ledger.left(Present(pods), self._now),
             restless=restless,
             spot_to_spot=self._pace.spot_to_spot,
             totals=self._totals,

@@ -43,6 +43,8 @@ class PlannedClaim:
 
 # The reason of a pod that was not looked at: one more plan may well have a place for it.
 OUT_OF_TIME = "the time for the plan was over before it was this pod's turn"
+# Of a plan that may buy nothing: no pool is asked why it has no node for the pod.
+NO_ROOM = "no node has room for it, and nothing is to be bought"
 
 
 @dataclass(frozen=True, slots=True)

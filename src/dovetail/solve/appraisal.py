@@ -20,15 +20,15 @@ from dovetail.solve.search_state import SolveContext
 class Appraisal:
     """S pod classes of the problem's pods, N existing nodes, C offerings, R resources.
 
-    `dual_values` (S,) is what a pod costs at best, in nano-dollars per hour: the shadow prices of a linear
-    program over all pods. Whatever nodes are bought for some of them cost at least what the pods are worth
-    together.
+    `dual_values()` (S,) is what a pod costs at best, in nano-dollars per hour: the shadow prices of a linear
+    program over all pods, worked out when first asked for. Whatever nodes are bought for some of them cost at
+    least what the pods are worth together.
     """
 
     # Key of a pod -> its pod class; without those that are in no plan, or take too much work to read.
     pod_class: dict[str, int]
     vectors: Amounts  # (S, R)
-    dual_values: Floats  # (S,)
+    dual_values: Callable[[], Floats]  # (S,)
     capacity: Amounts  # (N, R) that is free on the nodes as they are
     hosts: Mask  # (S, N): nodes whose labels and taints suit, whatever their capacity
     feasible: Mask  # (S, C)
@@ -50,27 +50,29 @@ def appraise(problem: Problem, work: SolveBudget) -> Appraisal:
     """The figures for all pods of a problem, its nodes as they are; without rules between pods."""
     pods = tuple(pod for pod in problem.pods if not left_out(pod, problem.volumes))
     context = SolveContext(replace(problem, pods=pods), work)
-    context.appraise()
     instance, pod_classes = context.instance, context.instance.pod_classes
     hosts = np.zeros((len(pod_classes), len(problem.nodes)), dtype=np.bool_)
     for pod_class in pod_classes:
         for level in pod_class.levels:
             for wanted in level.alternatives:
                 hosts[pod_class.index] |= instance.nodes.feasible(wanted, level.rules)
-    width = len(instance.axis.names)
+    shape = len(pod_classes), len(instance.axis.names)
+
+    @cache
+    def dual_values() -> Floats:
+        context.appraise()
+        return np.array([pod_class.value for pod_class in pod_classes], dtype=np.float64)
 
     @cache
     def on_demand() -> Appraisal:
         sold = context.feasible & ~context.columns.spot
-        duals = relax_classes(instance, context.columns, sold)
-        return replace(everything, feasible=sold, dual_values=duals.dual_values)
+        duals = cache(lambda: relax_classes(instance, context.columns, sold).dual_values)
+        return replace(everything, feasible=sold, dual_values=duals)
 
     everything = Appraisal(
         pod_class={key: pod_class.index for pod_class in pod_classes for key in pod_class.pods},
-        vectors=np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64).reshape(
-            len(pod_classes), width
-        ),
-        dual_values=np.array([pod_class.value for pod_class in pod_classes], dtype=np.float64),
+        vectors=np.array([one.vector for one in pod_classes], dtype=np.int64).reshape(shape),
+        dual_values=dual_values,
         capacity=instance.nodes.capacity.copy(),
         hosts=hosts,
         feasible=context.feasible,

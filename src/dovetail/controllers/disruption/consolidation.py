@@ -97,6 +97,7 @@ class Consolidation:
         self._moves = moves
         self._unanswered = Unanswered(context)
         self._idle: _Idle | None = None
+        self._known: dict[str, Candidate] = {}  # the last ones by name: those that are the same are kept
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
@@ -216,8 +217,11 @@ class Consolidation:
     def _candidates(self, views: tuple[NodeView, ...]) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
         """The nodes that may go, and why others stay."""
         budgets = budgets_among(self._context.state.all(PodDisruptionBudget))
-        now, options = self._context.clock.now(), self._options
-        return candidates(views, budgets, now, options.minimum, options.surcharge)
+        now, options, known = self._context.clock.now(), self._options, self._known
+        found, notes = candidates(views, budgets, now, options.minimum, options.surcharge)
+        found = tuple(old if (old := known.get(one.name)) == one else one for one in found)
+        self._known = {one.name: one for one in found}
+        return found, notes
 
     def _question(
         self, views: tuple[NodeView, ...], found: tuple[Candidate, ...]

@@ -10,7 +10,7 @@ from dovetail.base.errors import ApiError
 from dovetail.controllers.context import Context
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EXPIRED, UNDERUTILIZED, Command
-from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Entry, Ledger, Moves
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Entry, Ledger, Moves, Present
 from dovetail.disrupt.pods import reschedulable
 
 _MOVING = (UNDERUTILIZED, DRIFTED, EXPIRED)
@@ -25,20 +25,37 @@ class MoveBook:
         self._read = False
         # What was left given the pods of these nodes, and up to when; None once moves are recorded.
         self._known: tuple[tuple[NodeView, ...], int, Moves] | None = None
+        self._present = Present()
+        self._views: dict[str, NodeView] = {}  # whose pods those are, by the claim's name
 
     def left(self, views: tuple[NodeView, ...]) -> Moves:
         """How many more moves may be made, given all pods that there are. Needs a state that is synced."""
         self._open()
         now, known = self._context.clock.now(), self._known
         if known is None or known[0] is not views or now >= known[1]:
-            moves = self._ledger.left((pod for view in views for pod in view.pods), now)
+            self._follow(views)
+            moves = self._ledger.left(self._present, now)
             known = self._known = views, self._ledger.same_until(), moves
         return known[2]
 
     def lately(self, views: tuple[NodeView, ...]) -> Mapping[str, Arrival]:
         """Pods that came by a move within the hour, whatever moved them, by UID."""
         self._open()
-        return self._ledger.lately((pod for view in views for pod in view.pods), self._context.clock.now())
+        self._follow(views)
+        return self._ledger.lately(self._present, self._context.clock.now())
+
+    def _follow(self, views: tuple[NodeView, ...]) -> None:
+        """Only the pods of nodes that changed are looked at."""
+        before, self._views = self._views, {view.claim.metadata.name: view for view in views}
+        for name, view in self._views.items():
+            old = before.pop(name, None)
+            if old is None:
+                self._present.add(view.pods)
+            elif old.pods is not view.pods:
+                self._present.remove(old.pods)
+                self._present.add(view.pods)
+        for view in before.values():
+            self._present.remove(view.pods)
 
     async def record(self, command: Command) -> tuple[Entry, ...]:
         """The command begins to move pods: count them, whether that saves money or brings nodes up to date.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -75,6 +75,31 @@ class Arrival:
     forced: bool = False
 
 
+class Present:
+    """The pods that there are, by workload: when they came, with their UIDs, in order of these.
+
+    Kept up to date by what changes: of the pods of a large cluster few do from one decision to the next.
+    """
+
+    def __init__(self, pods: Iterable[Pod] = ()) -> None:
+        self.came: dict[str, list[tuple[int, str]]] = {}
+        self.add(pods)
+
+    def add(self, pods: Iterable[Pod]) -> None:
+        """These are there as well."""
+        for pod in pods:
+            insort(self.came.setdefault(workload(pod), []), (_created(pod), pod.metadata.uid))
+
+    def remove(self, pods: Iterable[Pod]) -> None:
+        """These, which were added, are there no more."""
+        for pod in pods:
+            key = workload(pod)
+            some = self.came[key]
+            del some[bisect_left(some, (_created(pod), pod.metadata.uid))]
+            if not some:
+                del self.came[key]
+
+
 class Ledger:
     """Which moves were made in the last 24 h, and which had to be made lately. Instants never go back."""
 
@@ -108,7 +133,7 @@ class Ledger:
                 self._entries[place] = replace(entry, moved=Counter(entry.moved) - given)
                 back -= given
 
-    def left(self, pods: Iterable[Pod], now: int) -> Moves:
+    def left(self, present: Present, now: int) -> Moves:
         """How many more may be made, given all pods that there are.
 
         Of the moves that were made those count which pods that are still there may have made: what came in
@@ -116,17 +141,16 @@ class Ledger:
         Moves that were forced leave as many as there were: the very pods rest for an hour instead.
         """
         self._forget(now)
-        present = _by_workload(pods)
-        moved = {key for entry in self._entries for key in entry.moved}
-        born = {key: sorted(map(_created, present.get(key, ()))) for key in moved}
+        came = present.came
         made: Counter[str] = Counter()
         for entry in (one for one in self._entries if not one.forced):
             for key, count in entry.moved.items():
-                made[key] += min(count, len(born[key]) - bisect_left(born[key], entry.at))
-        most = {key: self._per_pod * len(some) for key, some in present.items()}
+                there = came.get(key, ())
+                made[key] += min(count, len(there) - bisect_left(there, (entry.at,)))
+        most = {key: self._per_pod * len(some) for key, some in came.items()}
         left = {key: max(0, count - made[key]) for key, count in most.items()}
         half = {key: count if 2 * made[key] <= most[key] else 0 for key, count in left.items()}
-        return Moves(left, half, self._resting(present, now))
+        return Moves(left, half, self._resting(came, now))
 
     def same_until(self) -> int:
         """The instant up to which `left` says the same of the same pods, unless moves are recorded.
@@ -137,29 +161,27 @@ class Ledger:
             return 0
         return min((entry.until for entry in self._entries), default=_UNKNOWN)
 
-    def lately(self, pods: Iterable[Pod], now: int) -> Mapping[str, Arrival]:
+    def lately(self, present: Present, now: int) -> Mapping[str, Arrival]:
         """Of all pods that there are those that came by a move within the hour, by UID."""
         self._forget(now)
         if not any(now - entry.at < _ARRIVAL + REST for entry in self._entries):
             return {}
-        present = _by_workload(pods)
-        return {uid: Arrival(at, entry.forced) for entry, at, uid in self._came(present, present, now)}
+        found = self._came(present.came, present.came, now)
+        return {uid: Arrival(at, entry.forced) for entry, at, uid in found}
 
-    def _resting(self, present: Mapping[str, Sequence[Pod]], now: int) -> frozenset[str]:
+    def _resting(self, present: Mapping[str, Sequence[tuple[int, str]]], now: int) -> frozenset[str]:
         forced = {key for entry in self._entries if entry.forced for key in entry.moved}
         return frozenset(uid for entry, _, uid in self._came(present, forced, now) if entry.forced)
 
     def _came(
-        self, present: Mapping[str, Sequence[Pod]], keys: Container[str], now: int
+        self, present: Mapping[str, Sequence[tuple[int, str]]], keys: Container[str], now: int
     ) -> Iterator[tuple[Entry, int, str]]:
         """Pods of these workloads that came by a move within the hour: the move, when they came, their UIDs.
 
         Each is taken to have come by the latest move that may have brought it, the oldest first.
         """
         moved = {key for entry in self._entries for key in entry.moved if key in keys}
-        young = {
-            key: sorted((_created(pod), pod.metadata.uid) for pod in present.get(key, ())) for key in moved
-        }
+        young = {key: list(present.get(key, ())) for key in moved}
         for entry in sorted(self._entries, key=lambda entry: -entry.at):
             for key in filter(young.__contains__, entry.moved):
                 came = [one for one in young[key] if 0 <= one[0] - entry.at < _ARRIVAL][: entry.moved[key]]
@@ -198,13 +220,6 @@ class Ledger:
         self._entries = [entry for entry in self._entries if now < entry.until]
 
 
-def _by_workload(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
-    found: dict[str, list[Pod]] = {}
-    for pod in pods:
-        found.setdefault(workload(pod), []).append(pod)
-    return found
-
-
 def rests_since(pods: Iterable[Pod], resting: Set[str]) -> int:
     """When the last of those that rest came (nanoseconds); 0 if none does."""
     if not resting:
@@ -225,16 +240,15 @@ class MoveBudget:
         self._allowed = dict(allowed)
         self._moves = dict(moves)
 
-    def holds(self, pool: str, pods: Sequence[Pod]) -> bool:
-        """True iff a node of the pool with these pods may go as well."""
+    def holds(self, pool: str, workloads: Mapping[str, int]) -> bool:
+        """True iff a node of the pool may go as well that has so many pods of each workload."""
         if self._allowed.get(pool, 0) < 1:
             return False
-        wanted = Counter(map(workload, pods))
-        return all(self._moves.get(key, count) >= count for key, count in wanted.items())
+        return all(self._moves.get(key, count) >= count for key, count in workloads.items())
 
-    def take(self, pool: str, pods: Sequence[Pod]) -> None:
+    def take(self, pool: str, workloads: Mapping[str, int]) -> None:
         """It goes."""
         self._allowed[pool] -= 1
-        for key, count in Counter(map(workload, pods)).items():
+        for key, count in workloads.items():
             if key in self._moves:
                 self._moves[key] -= count

@@ -28,8 +28,8 @@ def deletable(
         if not work.left:
             break
         shapes = [appraisal.pod_class[pod.key] for pod in candidate.pods]
-        if move_budget.holds(candidate.pool, candidate.pods) and room.move(shapes, candidate):
-            move_budget.take(candidate.pool, candidate.pods)
+        if move_budget.holds(candidate.pool, candidate.workloads) and room.move(shapes, candidate):
+            move_budget.take(candidate.pool, candidate.workloads)
             gone.append(candidate)
         work.spend(1 + len(candidate.pods) * len(room.names) // _ROWS_PER_UNIT)
     return tuple(gone)

@@ -11,31 +11,30 @@ nodes that are held back none is in any move, and the search is about the others
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 
-from dovetail.api.core import Affinity, NodeSelectorTerm, Pod, Toleration
-from dovetail.base.memo import by_identity
+from dovetail.api.core import Toleration
+from dovetail.disrupt.consolidation.demand import Asked, may_keep_spot_out
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED, UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.model import labels
-from dovetail.model.affinity import affinity_rules
 from dovetail.model.left_out import left_out
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Pool, Problem
-from dovetail.model.requirement import Requirement, Requirements
-from dovetail.model.resources import pod_requests
+from dovetail.model.requirement import Requirements
 from dovetail.model.taints import untolerated
-from dovetail.solve.instance.arrays import Floats
+from dovetail.solve.instance.arrays import Floats, Mask
 
 _NEVER = 2**63 - 1  # nano-dollars per hour of what is not sold
 _EXACT = 1e-9  # of what pods ask for: sums of floats are off by less
+# Of an array of several candidates: those of a cluster of 70 nodes are looked at in one go, and those of
+# thousands of nodes, or of pods that all differ, a few at a time.
+_ENTRIES = 1_000_000
 
-_Asked = tuple[tuple[str, int], ...]  # what a pod asks for, in order of names
+_Homeless = tuple[dict[str, float], dict[str, float]]
 
 
 def held_back(question: Question, candidates: Sequence[Candidate], market: Market) -> dict[str, str]:
@@ -49,17 +48,15 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
     spot = [candidate for candidate in candidates if candidate.spot]
     if question.spot_to_spot or not spot:
         return {}
-    free = _Free(question, spot)
     volumes = question.problem.volumes
     found = {}
-    for candidate in spot:
-        on_quiet, left = free.homeless(candidate)
+    for candidate, (on_quiet, left) in zip(spot, _Free(question, spot).homeless(spot), strict=True):
         if not on_quiet:
             continue
         ceiling = candidate.price - candidate.needed
-        sold = market.after_spot(question.problem, candidate.pods)
-        if (sold.least_for(left) if left else sold.least) > ceiling and not any(
-            left_out(pod, volumes) for pod in candidate.pods
+        sold = market.after_spot(question.problem, candidate)
+        if (sold.least_for(left) if left else sold.least) > ceiling and (
+            candidate.plannable or not any(left_out(pod, volumes) for pod in candidate.pods)
         ):  # of pods that are in no plan the search has something else to say
             found[candidate.name] = SPOT_DISABLED if left else UNSETTLED
     return found
@@ -95,16 +92,16 @@ class Market:
         self._kept_out = False  # True iff pods that are part of every claim, or on nodes, may keep spot out
         self._enough = 0  # so many nodes may be bought before a shared quota ends
 
-    def after_spot(self, problem: Problem, pods: Sequence[Pod]) -> Sold:
-        """What nodes cost that may follow a spot node with these pods, on which at least one of them goes."""
+    def after_spot(self, problem: Problem, candidate: Candidate) -> Sold:
+        """What nodes cost that may follow this spot node, on which at least one of its pods goes."""
         if problem is not self._problem:
             self._read(problem)
         apart = not (
             self._kept_out
-            or len(pods) + len(problem.pods) > self._enough
-            or any(map(_may_keep_spot_out, pods))
+            or len(candidate.pods) + len(problem.pods) > self._enough
+            or candidate.keeps_spot_out
         )
-        key = frozenset(pod.spec.tolerations for pod in pods), apart
+        key = candidate.tolerations, apart
         known = self._answers.get(key)
         if known is None:
             known = self._answers[key] = self._sold(*key)
@@ -115,7 +112,7 @@ class Market:
         self._problem, self._answers = problem, {}
         self._pools = [(pool, self._known[pool.name]) for pool in problem.pools]
         guards = (guard.pod for node in problem.nodes for guard in node.occupancy.guarded)
-        self._kept_out = any(map(_may_keep_spot_out, (*problem.pods, *guards)))
+        self._kept_out = any(map(may_keep_spot_out, (*problem.pods, *guards)))
         drawn = ((name, most) for _, types in self._pools for name, most in types.draws.items())
         left = problem.commons
         self._enough = min((left[name] // most for name, most in drawn if name in left), default=_NEVER)
@@ -165,104 +162,93 @@ class _Free:
     """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is."""
 
     def __init__(self, question: Question, candidates: Sequence[Candidate]) -> None:
-        self._kinds = {candidate.name: Counter(map(_asked, candidate.pods)) for candidate in candidates}
-        names = sorted({name for kinds in self._kinds.values() for asked in kinds for name, _ in asked})
+        self._names = sorted({name for one in candidates for asked in one.kinds for name, _ in asked})
         nodes = [
             node for node in question.problem.nodes if node.initialized and node.name not in question.closed
         ]
         self._row = {node.name: row for row, node in enumerate(nodes)}
         free = [
-            [node.allocatable.get(name, 0) - node.occupancy.requests.get(name, 0) for name in names]
+            [node.allocatable.get(name, 0) - node.occupancy.requests.get(name, 0) for name in self._names]
             for node in nodes
         ]
-        self._free = np.array(free, dtype=np.float64).reshape(len(nodes), len(names))
+        self._free = np.array(free, dtype=np.float64).reshape(len(nodes), len(self._names))
         # Which nodes count, once those that are quiet and once all of them, (2, N).
         quiet = [node.name not in question.restless for node in nodes]
         self._counts = np.array([quiet, [True] * len(nodes)], dtype=np.float64).reshape(2, len(nodes))
-        self._names = names
-        self._column = {name: index for index, name in enumerate(names)}
-        self._slots = lru_cache(maxsize=None)(self._slots_of)
+        self._column = {name: index for index, name in enumerate(self._names)}
 
-    def homeless(self, candidate: Candidate) -> tuple[dict[str, float], dict[str, float]]:
-        """What its pods ask for, at least, that find no room on other quiet nodes, and on any others.
-
-        {} if all of them may find some.
+    def homeless(self, candidates: Sequence[Candidate]) -> Iterator[_Homeless]:
+        """Of each, in order: what its pods ask for, at least, that find no room on other quiet nodes, and on
+        any others; {} if all of them may find some.
         """
-        kinds = self._kinds[candidate.name]
+        for some, kinds in _together(candidates, len(self._free) * max(1, len(self._names))):
+            yield from self._homeless(some, kinds)
+
+    def _homeless(self, candidates: Sequence[Candidate], kinds: Sequence[Asked]) -> Iterator[_Homeless]:
+        """C candidates with S kinds of pods on N nodes of R resources."""
         asked = np.zeros((len(kinds), len(self._names)))
         for index, each in enumerate(kinds):
             for name, amount in each:
                 asked[index, self._column[name]] = amount
-        slots = np.array([self._slots(each) for each in kinds]).reshape(len(kinds), len(self._free))
-        own = self._row.get(candidate.name)
-        if own is not None:
-            slots[:, own] = 0.0
-        many = np.array(list(kinds.values()), dtype=np.float64)
-        slots = np.minimum(slots, many[:, None])
-        need = many @ asked
-        alone = np.maximum(many - self._counts @ slots.T, 0.0) @ asked  # each kind with all nodes to itself
-        left = np.maximum(need - self._counts @ self._taken(asked, slots), alone)
-        counts = left > _EXACT * need
-        on_quiet, on_any = (
-            {name: amount for name, amount, some in zip(self._names, row, there, strict=True) if some}
-            for row, there in zip(left.tolist(), counts.tolist(), strict=True)
-        )
-        return on_quiet, on_any
+        many = np.array(
+            [[one.kinds.get(each, 0) for each in kinds] for one in candidates], dtype=np.float64
+        ).reshape(len(candidates), len(kinds))
+        slots = np.minimum(self._slots(asked), many[:, :, None])  # (C, S, N)
+        for index, one in enumerate(candidates):
+            own = self._row.get(one.name)
+            if own is not None:
+                slots[index, :, own] = 0.0
+        need = many @ asked  # (C, R)
+        # Each kind with all nodes to itself, (C, 2, R).
+        alone = np.maximum(many[:, None, :] - self._counts @ slots.transpose(0, 2, 1), 0.0) @ asked
+        left = np.maximum(need[:, None, :] - self._counts @ self._taken(asked, many > 0, slots), alone)
+        counts = left > _EXACT * need[:, None, :]
+        for amounts, there in zip(left.tolist(), counts.tolist(), strict=True):
+            on_quiet, on_any = (
+                {name: amount for name, amount, some in zip(self._names, row, here, strict=True) if some}
+                for row, here in zip(amounts, there, strict=True)
+            )
+            yield on_quiet, on_any
 
-    def _taken(self, asked: Floats, slots: Floats) -> Floats:
-        """The most of each resource that such pods take of each node, (N, R).
+    def _taken(self, asked: Floats, has: Mask, slots: Floats) -> Floats:
+        """The most of each resource that such pods take of each node, (C, N, R).
 
         Whatever pods a node has room for, they have no more of a resource than what is free of any other one
-        times the most that one of them asks of the first for each of the other. `slots` (S, N): how many of
-        each kind a node has room for, of that kind alone.
+        times the most that one of them asks of the first for each of the other. `has` (C, S): which kinds a
+        candidate has; `slots` (C, S, N): how many of each a node has room for, of that kind alone.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = asked[:, None, :] / asked[:, :, None]  # (S, of what is free, of what is taken)
-            most = np.where(asked[:, None, :] > 0, ratio, 0.0).max(axis=0, initial=0.0)
+            ratio = np.where(asked[:, None, :] > 0, ratio, 0.0)
+            most = np.where(has[:, :, None, None], ratio, 0.0).max(axis=1, initial=0.0)[:, None]
             free = np.maximum(self._free, 0.0)[:, :, None]
-            bounds = np.where((free == 0) & np.isinf(most), np.inf, free * most).min(axis=1, initial=np.inf)
-        taken: Floats = np.minimum(bounds, slots.T @ asked)
+            bounds = np.where((free == 0) & np.isinf(most), np.inf, free * most).min(axis=2, initial=np.inf)
+        taken: Floats = np.minimum(bounds, slots.transpose(0, 2, 1) @ asked)
         return taken
 
-    def _slots_of(self, asked: _Asked) -> Floats:
-        """How many pods that ask for that each node has room for, (N,)."""
-        found = np.full(len(self._free), np.inf)
-        for name, amount in asked:
-            if amount:
-                found = np.minimum(found, np.floor(self._free[:, self._column[name]] / amount))
-        slots: Floats = np.maximum(found, 0.0)
+    def _slots(self, asked: Floats) -> Floats:
+        """How many pods of each kind each node has room for, of that kind alone, (S, N)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(asked[:, None, :] > 0, np.floor(self._free / asked[:, None, :]), np.inf)
+        slots: Floats = np.maximum(each.min(axis=2, initial=np.inf), 0.0)
         return slots
 
 
-@by_identity(32_768)
-def _asked(pod: Pod) -> _Asked:
-    return tuple(sorted(pod_requests(pod).items()))
-
-
-@by_identity(32_768)
-def _may_keep_spot_out(pod: Pod) -> bool:
-    """True iff a claim with the pod, or near it, may have to be of another capacity type than spot."""
-    if pod.spec.node_selector.get(labels.CAPACITY_TYPE, labels.SPOT) != labels.SPOT:
-        return True
-    if any(rule.topology_key == labels.CAPACITY_TYPE for rule in pod.spec.topology_spread_constraints):
-        return True
-    affinity = pod.spec.affinity
-    if affinity is None:
-        return False
-    rules = affinity_rules(pod)
-    between = rules.affinity + rules.anti_affinity + rules.preferred_affinity + rules.preferred_anti_affinity
-    return any(rule.key == labels.CAPACITY_TYPE for rule in between) or any(
-        item.key == labels.CAPACITY_TYPE and not Requirement.read(item).has(labels.SPOT)
-        for term in _node_terms(affinity)
-        for item in term.match_expressions
-    )
-
-
-def _node_terms(affinity: Affinity) -> Iterator[NodeSelectorTerm]:
-    on_nodes = affinity.node_affinity
-    if on_nodes is not None:
-        yield from on_nodes.required.node_selector_terms if on_nodes.required is not None else ()
-        yield from (item.preference for item in on_nodes.preferred)
+def _together(
+    candidates: Sequence[Candidate], nodes: int
+) -> Iterator[tuple[list[Candidate], tuple[Asked, ...]]]:
+    """The candidates, those together that make arrays of at most `_ENTRIES` of so many nodes' resources."""
+    some: list[Candidate] = []
+    kinds: dict[Asked, None] = {}
+    for one in candidates:
+        wider = len(kinds.keys() | one.kinds.keys())
+        if some and (len(some) + 1) * wider * nodes > _ENTRIES:
+            yield some, tuple(kinds)
+            some, kinds = [], {}
+        some.append(one)
+        kinds.update(dict.fromkeys(one.kinds))
+    if some:
+        yield some, tuple(kinds)
 
 
 def _cheapest(sold: Iterable[tuple[InstanceType, Sequence[Offering]]]) -> Sold:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Pod, Toleration
 from dovetail.disrupt.consolidation.balanced import Score, Totals, scores
-from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since
+from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since, workload
+from dovetail.disrupt.consolidation.demand import Asked, asked, may_keep_spot_out, plannable
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
 from dovetail.model.plan import PlannedClaim
@@ -22,9 +25,12 @@ MULTI, SINGLE = "multi", "single"  # sets of nodes, and one node after the other
 Offer = tuple[str, str, str]  # what a node was bought as: instance type, zone, capacity type
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
-    """A node that may go, nothing stands against it. `pods` are those that would have to move, unbound."""
+    """A node that may go, nothing stands against it. `pods` are those that would have to move, unbound.
+
+    What follows from its pods alone is worked out once: candidates that did not change are the same.
+    """
 
     name: str  # as in the problem
     pool: str
@@ -37,6 +43,31 @@ class Candidate:
     @property
     def spot(self) -> bool:
         return self.offer[2] == labels.SPOT
+
+    @cached_property
+    def workloads(self) -> Mapping[str, int]:
+        """Workload -> how many of its pods are of it."""
+        return Counter(map(workload, self.pods))
+
+    @cached_property
+    def kinds(self) -> Mapping[Asked, int]:
+        """What a pod asks for -> how many of its pods do."""
+        return Counter(map(asked, self.pods))
+
+    @cached_property
+    def tolerations(self) -> frozenset[tuple[Toleration, ...]]:
+        """Those of each of its pods."""
+        return frozenset(pod.spec.tolerations for pod in self.pods)
+
+    @cached_property
+    def keeps_spot_out(self) -> bool:
+        """True iff a claim with one of its pods, or near it, may have to be of another type than spot."""
+        return any(map(may_keep_spot_out, self.pods))
+
+    @cached_property
+    def plannable(self) -> bool:
+        """True iff all its pods are in plans, whatever volumes there are."""
+        return all(map(plannable, self.pods))
 
     @property
     def needed(self) -> int:

@@ -27,8 +27,12 @@ class Prospects:
         pods = tuple(pod for candidate in candidates for pod in candidate.pods)
         self._spot_to_spot = question.spot_to_spot
         self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
-        # What all these pods cost at least, nano-dollars per hour.
-        self.bound = int(sum(self.appraisal.dual_values[one] for one in self.appraisal.pod_class.values()))
+
+    @property
+    def bound(self) -> int:
+        """What all these pods cost at least, nano-dollars per hour."""
+        worth = self.appraisal.dual_values()
+        return int(sum(worth[one] for one in self.appraisal.pod_class.values()))
 
     def known(self, candidate: Candidate) -> bool:
         """False iff it has a pod that is in no plan with others: what that one is worth is unknown."""
@@ -40,14 +44,14 @@ class Prospects:
 
     def if_bought(self, candidate: Candidate) -> float:
         """The most that is saved if new nodes are bought for all its pods, with whichever others."""
-        worth = self._for_sale(candidate).dual_values
+        worth = self._for_sale(candidate).dual_values()
         return candidate.price - float(
             sum(worth[self.appraisal.pod_class[pod.key]] for pod in candidate.pods)
         )
 
     def wasted(self, candidate: Candidate) -> float:
         """What it costs beyond what its pods are worth."""
-        worth, pod_class = self.appraisal.dual_values, self.appraisal.pod_class
+        worth, pod_class = self.appraisal.dual_values(), self.appraisal.pod_class
         return candidate.price - float(sum(worth[pod_class[pod.key]] for pod in candidate.pods))
 
     def least(self, candidate: Candidate, pod_classes: Sequence[int]) -> int | None:
@@ -191,10 +195,10 @@ class _Search:
         for candidate in self._question.candidates:
             if self._question.allowed.get(candidate.pool, 0) < 1:
                 continue
-            if any(pod.metadata.uid in resting for pod in candidate.pods):
+            if resting and any(pod.metadata.uid in resting for pod in candidate.pods):
                 self._stay[candidate.name] = RESTING
                 continue
-            if not move_budget.holds(candidate.pool, candidate.pods):
+            if not move_budget.holds(candidate.pool, candidate.workloads):
                 self._stay[candidate.name] = MOVED_ENOUGH
                 continue
             try:  # it saves no more than all that it costs
@@ -241,16 +245,18 @@ class _Search:
         """Nodes that cost more than what their pods are worth, within the budgets, the best first."""
         found = []
         for candidate in self._candidates:
+            if not self._prospects.replaceable(candidate):
+                continue
             most = self._prospects.if_bought(candidate)
-            if self._prospects.replaceable(candidate) and most >= candidate.needed:
+            if most >= candidate.needed:
                 found.append((-most / (1 + candidate.cost), candidate.name, candidate))
         return list(self._within(candidate for _, _, candidate in sorted(found, key=lambda entry: entry[:2])))
 
     def _within(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         move_budget = self._question.move_budget(replacing=True)
         for candidate in candidates:
-            if move_budget.holds(candidate.pool, candidate.pods):
-                move_budget.take(candidate.pool, candidate.pods)
+            if move_budget.holds(candidate.pool, candidate.workloads):
+                move_budget.take(candidate.pool, candidate.workloads)
                 yield candidate
 
     def _alone(self) -> Generator[Problem, Plan, Move | None]:
@@ -279,7 +285,7 @@ class _Search:
     def _too_little(candidate: Candidate, saving: float, replacing: MoveBudget) -> bool:
         """True iff so much is saved too little for the moves that are left of its pods."""
         return saving < _WORTH_THE_REST * candidate.price and not replacing.holds(
-            candidate.pool, candidate.pods
+            candidate.pool, candidate.workloads
         )
 
     def _hope(self, candidate: Candidate) -> float:
@@ -287,9 +293,11 @@ class _Search:
         self._work.spend(1)
         prospects, only_room = self._prospects, self._only_room((candidate,))
         left = self._homeless(candidate, self._quiet_room if only_room else self._room)
-        if left and only_room:
+        if not left:  # for nothing: no other nodes save more
+            return float(candidate.price)
+        if only_room:
             return float("-inf")
-        least = prospects.least(candidate, left) if left else 0
+        least = prospects.least(candidate, left)
         by_one = float("-inf") if least is None else float(candidate.price - least)
         by_many = prospects.if_bought(candidate)
         return max(by_one, by_many) if by_many > (1 - _SPARSE) * candidate.price else by_one
@@ -371,10 +379,12 @@ class _Search:
         """
         if any(self._prospects.replaceable(candidate) for candidate in chosen):
             return False
-        ceiling = sum(candidate.price - candidate.needed for candidate in chosen)
-        pods = [pod for candidate in chosen for pod in candidate.pods]
-        sold = self._memory.market.after_spot(self._question.problem, pods)
-        return len(chosen) > 1 or ceiling < sold.least
+        if len(chosen) > 1:
+            return True
+        return (
+            chosen[0].price - chosen[0].needed
+            < self._memory.market.after_spot(self._question.problem, chosen[0]).least
+        )
 
 
 def _without_room(chosen: Sequence[Candidate], plan: Plan) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.model import labels
-from dovetail.model.plan import OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
+from dovetail.model.plan import NO_ROOM, OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Unit
 from dovetail.solve.build.plan_state import PlannedNode
@@ -31,6 +31,7 @@ class Reasons:
         self._explainer = Explainer(instance, limits)
         self._not_attempted = not_attempted
         self._pools = {table.pool.name: OUT_OF_TIME for table in instance.tables}
+        self._buys = instance.problem.buys
 
     def of(self, left: Iterable[tuple[int, str]]) -> tuple[Unschedulable, ...]:
         """The pods of these pairs with their reasons."""
@@ -39,6 +40,8 @@ class Reasons:
     def _one(self, pair: tuple[int, str]) -> Unschedulable:
         if pair in self._not_attempted:
             return Unschedulable(pair[1], OUT_OF_TIME, self._pools)
+        if not self._buys:  # what each pool lacks was 2 % of a replay, and went unread
+            return Unschedulable(pair[1], NO_ROOM)
         return self._explainer.explain(self._pod_classes[pair[0]], pair[1])
 
 
