@@ -31,7 +31,7 @@ from benchmarks.realised import cluster
 from benchmarks.realised.drift import play_drift
 from benchmarks.realised.run import KARPENTERS, OURS, Realised, play, play_beside
 from benchmarks.realised.week import play_week
-from benchmarks.realised.workloads import FAMILIES, workloads
+from benchmarks.realised.workloads import FAMILIES, FIVE_HUNDRED, workloads
 from dovetail.cli.main import readers_may_leave
 
 Row = dict[str, Any]
@@ -59,7 +59,7 @@ WEEK_HEAD = (
 @readers_may_leave()
 def main() -> int:
     """Play what is asked for, print each run as it ends, then the medians; 0 always: it judges nothing."""
-    names = [one.name for one in workloads()]
+    names = [*(one.name for one in workloads()), FIVE_HUNDRED]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.realised", description=__doc__)
     parser.add_argument("--family", action="append", choices=tuple(FAMILIES), help="may be repeated; all")
     parser.add_argument("--most", type=int, default=10_000, help="leave out workloads of more pods")

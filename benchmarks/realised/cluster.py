@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.realised.run import realised
-from benchmarks.realised.workloads import BURST_MINUTES, workloads
+from benchmarks.realised.workloads import BURST_MINUTES, workload
 from dovetail.base.clock import MINUTE
 from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.simulate.live.play import play_live
@@ -42,10 +42,10 @@ TEN = (
 
 def both(name: str, minutes: int, seed: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
     """The figures of its simulation and those of a cluster, over so many minutes from the burst on."""
-    workload = next(one for one in workloads() if one.name == name)
+    burst = workload(name)
     with tempfile.TemporaryDirectory() as folder, ControlPlane(build(), starts=STARTS) as plane:
         define(plane)
-        scenario = load(workload.write(Path(folder) / "scenario", BURST_MINUTES + minutes)).seeded(seed)
+        scenario = load(burst.write(Path(folder) / "scenario", BURST_MINUTES + minutes)).seeded(seed)
         yield SIMULATED, _row(name, seed, simulate(scenario))
         access = Kubeconfig([plane.kubeconfig]).access()
         yield REAL, _row(name, seed, asyncio.run(play_live(scenario, access)))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.realised.workloads import BURST_MINUTES, HOUR_MINUTES, workloads
+from benchmarks.realised.workloads import BURST_MINUTES, HOUR_MINUTES, workload
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.collector import collect_seldom
 from dovetail.model.offering import NANO_DOLLARS
@@ -82,10 +82,10 @@ def _simulated(
     """How it went, and the instant of the burst."""
     name, seed = run
     collect_seldom()
-    workload = next(one for one in workloads() if one.name == name)
+    chosen = workload(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scenario"
-        written = workload.write(path, BURST_MINUTES + minutes, nominate=nominate, policy=policy)
+        written = chosen.write(path, BURST_MINUTES + minutes, nominate=nominate, policy=policy)
         scenario = load(written).seeded(seed)
         return simulate(scenario), scenario.start + BURST_MINUTES * MINUTE
 

@@ -26,6 +26,7 @@ UPDATE_MINUTES = 10  # when a rolling update begins, where there is one
 HOUR_MINUTES = 62  # how long it is played: an hour from the burst on
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SIZES = (12, 40, 130, 450, 1_600)  # pods, about: drawn from 0.75 to 1.25 of it
+FIVE_HUNDRED = "five-hundred"  # a workload beside the sixty, as users described it
 # Pods of real clusters: requests of Deployments in the traces that the benchmarks of the solver use, rounded.
 _CPU = ("100m", "250m", "500m", "1", "2")
 _MEMORY = ("128Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi")
@@ -91,6 +92,21 @@ class Workload:
 def workloads() -> list[Workload]:
     """All of them: five sizes of each family, named `family-size`."""
     return [_workload(family, size) for family in FAMILIES for size in range(len(SIZES))]
+
+
+def workload(name: str) -> Workload:
+    """One of them, or FIVE_HUNDRED."""
+    return _five_hundred() if name == FIVE_HUNDRED else next(one for one in workloads() if one.name == name)
+
+
+def _five_hundred() -> Workload:
+    """Ten Deployments of fifty pods, two of each size; one of the two must be spread over zones."""
+    made = Workload(FIVE_HUNDRED, 500, base=[_pool("general")])
+    memory = ("256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "512Mi", "1Gi", "2Gi", "1Gi", "2Gi")
+    for n, (cpu, each) in enumerate(zip(2 * _CPU, memory, strict=True)):
+        rule = _spread(f"app-{n}", ZONE) if n % 2 else {}
+        made.burst.append(_deployment(f"app-{n}", 50, cpu, each, rule))
+    return made
 
 
 def _workload(family: str, size: int) -> Workload:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from operated import Operated, play, pool, replicas
+from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.node.evict import EVICTIONS
+from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.model import labels
 from dovetail.simulate.kubelet.pods import STARTUP
 from dovetail.testing.guests import node_class
@@ -53,10 +54,40 @@ def test_no_node_is_bought_for_what_fits_once_a_pod_that_has_not_started_goes_el
         assert all(one.spec.node_name for one in world.state.all(Pod))
 
     world = play(script)
+    assert len(world.records("batch")) == 1  # nothing more was planned
     (made,) = world.records("room.made")
     assert [key.split("/")[1].split("-")[0] for key in made["pods"]] == ["large"]
     assert [key.split("/")[1].split("-")[0] for key in made["leaving"]] == ["small"]
     assert world.metrics.value(EVICTIONS, code="200") == 1
+
+
+def test_what_else_a_node_was_for_that_is_not_bought_is_planned_anew_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def no_haste(_: RoomMaker, __: str) -> None:
+        """Room is made once a node would be bought, not as soon as a pod is refused."""
+
+    monkeypatch.setattr(RoomMaker, "reconcile", no_haste)
+
+    async def script(world: Operated) -> None:
+        beside = two_nodes()
+        beside["metadata"]["name"] = "beside"
+        beside["spec"]["template"]["metadata"] = {"labels": {"tier": "beside"}}
+        world.create(node_class(), two_nodes())
+        await burst(world)
+        while sum(bool(one.spec.node_name) for one in world.state.all(Pod)) < 3:
+            await world.clock.sleep(SECOND // 100)
+        world.create(beside, pod("other", "400m", nodeSelector={"tier": "beside"}))
+        await world.clock.sleep(2 * MINUTE)
+        assert len(world.state.all(NodeClaim)) == 3
+        assert all(one.spec.node_name for one in world.state.all(Pod))
+
+    world = play(script)
+    first, both, anew = world.records("solve")[:3]
+    assert [first["pods"], both["pods"], anew["pods"]] == [4, 2, 1]
+    (_, bought) = world.records("decision")
+    assert [one["pods"] for one in bought["claims"]] == [["default/other"]]
+    assert len(world.records("batch")) == 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.controllers.provisioning.makeroom import Place, swap_for, unstarted
+from dovetail.controllers.provisioning.makeroom import Apart, Place, swap_for, unstarted
 from dovetail.model.labels import DO_NOT_DISRUPT, HOSTNAME, ZONE
 
 
@@ -134,3 +134,32 @@ def test_nothing_of_a_higher_priority_leaves() -> None:
 )
 def test_what_may_leave(*, may: bool, pod: Pod) -> None:
     assert unstarted(pod, SECOND) is may
+
+
+def keeper(namespace: str = "default", **term: Any) -> Pod:
+    """A pod that keeps those apart which the term means."""
+    rule = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}, **term}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+    meta = {"name": "keeper", "namespace": namespace}
+    return decode({"metadata": meta, "spec": {"affinity": affinity}}, Pod)
+
+
+def test_what_others_keep_away_from_themselves() -> None:
+    web = decode({"metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}}}, Pod)
+    other = decode({"metadata": {"name": "other", "namespace": "default"}}, Pod)
+    for one, kept in (
+        (keeper(), True),
+        (keeper("elsewhere"), False),
+        (keeper("elsewhere", namespaces=["default"]), True),
+        (keeper("elsewhere", namespaceSelector={}), True),
+        (keeper("elsewhere", namespaceSelector={"matchLabels": {"a": "b"}}), True),  # it may be labelled so
+        (keeper(labelSelector={"matchLabels": {"app": "db"}}), False),
+    ):
+        apart = Apart()
+        apart.follow(None, one)
+        apart.follow(None, one)
+        assert (apart.keeps(web), apart.keeps(other)) == (kept, False)
+        apart.follow(one, None)
+        assert apart.keeps(web) is kept
+        apart.follow(one, web)
+        assert not apart.keeps(web)

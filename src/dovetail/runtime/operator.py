@@ -190,7 +190,9 @@ class Operator:
         yield "provisioner.trigger.node", NodeTrigger(context, batcher).queue.run
         provisioning = self._settings.provisioning()
         intake = Intake(context, provisioning.solver)
-        yield "provisioner", Provisioner(context, batcher, self._planner, provisioning).run
+        provisioner = Provisioner(context, batcher, self._planner, provisioning)
+        yield "provisioner", provisioner.run
+        yield "pod.room", provisioner.room.queue.run
         options = self._settings.consolidation()
         moves = MoveBook(context, options.moves_per_pod)
         execution = Execution(context, moves)

@@ -50,8 +50,8 @@ class Intake:
             return {pod.key: name for name, (_, pods) in promised.items() for pod in pods}
         return {pod.key: name for name, pod in self._with_room(promised)}
 
-    def crowded(self) -> dict[str, tuple[Pod, str]]:
-        """Likewise, with the pod, for those that lost their room while the scheduler binds others still.
+    def crowded(self) -> dict[str, str]:
+        """Likewise for those that lost their room while the scheduler binds others still.
 
         More may lose theirs by the time at which the last one is bound, and one plan for all is one wave.
         """
@@ -61,12 +61,7 @@ class Intake:
         roomy = {pod.key for _, pod in self._with_room(promised)}
         if not roomy:
             return {}
-        return {
-            pod.key: (pod, name)
-            for name, (_, pods) in promised.items()
-            for pod in pods
-            if pod.key not in roomy
-        }
+        return {pod.key: name for name, (_, pods) in promised.items() for pod in pods if pod.key not in roomy}
 
     def _promised(self) -> dict[str, tuple[Machine, list[Pod]]]:
         """By name, each machine with places that hold, and the pods that wait for them."""

@@ -10,11 +10,12 @@ is left, and the large pod to theirs. What has started, or may have, is never to
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import cast
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, within
@@ -23,16 +24,18 @@ from dovetail.cluster.nodes import Machine
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.evict import EVICTIONS
 from dovetail.controllers.provisioning.causes import leans
-from dovetail.controllers.provisioning.exchange import enough, movable, owner_of, size, suits, zone_of
+from dovetail.controllers.provisioning.exchange import movable, owner_of, size, suits, zone_of
+from dovetail.controllers.provisioning.intake import BINDING
 from dovetail.controllers.provisioning.remarks import nominate
 from dovetail.disrupt.budgets import allow_any
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.pods import do_not_disrupt
 from dovetail.kube.client import ChangeType
-from dovetail.model.affinity import required_anti_affinity
-from dovetail.model.plan import Cost, Plan
+from dovetail.model.affinity import AffinityRule, affinity_rules
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.model.resources import CPU, MEMORY, Resources, add, pod_requests, subtract, total
+from dovetail.model.resources import CPU, MEMORY, Resources, add, fits, pod_requests, subtract, total
+from dovetail.model.selector import NOTHING
 
 MOST = 4  # pods that are made anew for one that lost its room
 FEW = 32  # nodes that are looked at for one
@@ -42,6 +45,7 @@ LONGEST_NAMING = 2 * SECOND
 CALM = SECOND // 10  # for which it has to be: as the nomination changes, the scheduler may try it at once
 LONGEST_BINDING = SECOND // 2  # until a pod that is made anew is bound, before the next one is evicted
 LONGEST = 5 * SECOND  # for which plans wait for room to be made
+LOOK_AGAIN = SECOND // 2  # at what may leave by then, for a pod that has lost its room
 TIMES = 3  # for one pod: what is made anew may take the room again before it is nominated
 
 
@@ -102,12 +106,12 @@ def _leaving(
 
     One that is enough alone, the smallest of these; else the largest first.
     """
-    needed = subtract(target.free, pod_requests(pod))
-    if enough(needed):
+    asked, room = pod_requests(pod), target.free
+    if fits(asked, room):
         return ()
     young = sorted((one for one in target.young if one.spec.priority <= pod.spec.priority), key=size)
     for one in young:
-        if enough(add(needed, pod_requests(one))):
+        if fits(asked, add(room, pod_requests(one))):
             goal = _goal(one, target, places, {}, scarce)
             if goal:
                 return ((one, goal),)
@@ -119,8 +123,8 @@ def _leaving(
         if goal:
             found.append((one, goal))
             taken[goal] = subtract(taken.get(goal, places[goal].free), pod_requests(one))
-            needed = add(needed, pod_requests(one))
-            if enough(needed):
+            room = add(room, pod_requests(one))
+            if fits(asked, room):
                 return tuple(found)
     return None
 
@@ -138,8 +142,9 @@ def _goal(
     for one in places.values():
         if one is source or (same and zone_of(one.machine) != zone_of(source.machine)):
             continue
-        left = subtract(taken.get(one.name, one.free), asked)
-        if enough(left) and suits(pod, one.machine):
+        room = taken.get(one.name, one.free)
+        if fits(asked, room) and suits(pod, one.machine):
+            left = subtract(room, asked)
             able.append((zone_of(one.machine) in scarce, left.get(CPU, 0), left.get(MEMORY, 0), one.name))
     return min(able)[-1] if able else ""
 
@@ -166,54 +171,156 @@ def unstarted(pod: Pod, now: int) -> bool:
     )
 
 
+class Apart:
+    """Which pods others keep away from themselves: their required anti-affinity, each rule counted once."""
+
+    def __init__(self) -> None:
+        self._rules = Counter[AffinityRule]()
+
+    def follow(self, old: Pod | None, new: Pod | None) -> None:
+        """Take in a change of a pod."""
+        if old is not None and new is not None and old.spec is new.spec:
+            return
+        for pod, times in ((old, -1), (new, 1)):
+            if pod is not None and pod.spec.affinity is not None:
+                for rule in affinity_rules(pod).anti_affinity:
+                    self._rules[rule] += times
+                    if not self._rules[rule]:
+                        del self._rules[rule]
+
+    def keeps(self, pod: Pod) -> bool:
+        """True iff a rule may mean the pod; any namespace counts that is selected by its labels."""
+        meta = pod.metadata
+        return any(
+            rule.selector.matches(meta.labels)
+            and (meta.namespace in rule.namespaces or rule.namespace_selector != NOTHING)
+            for rule in self._rules
+        )
+
+
+@dataclass(slots=True)
+class _Help:
+    """What was done for a pod that waits."""
+
+    swaps: list[Swap] = field(default_factory=list)  # that were tried, the latest last
+    over: bool = False  # its nomination does not come, perhaps as it is not allowed: there is no other try
+
+
 class RoomMaker:
-    """Carries swaps out, for pods that a plan would buy nodes for though others had given them places.
+    """Carries swaps out, for pods whose room others took: at once, as what took it starts within seconds, and
+    before a node is bought.
 
     A pod is helped TIMES at most: where that came to nothing its node is bought.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, enabled: bool = True) -> None:
         self._context = context
         self._state = context.state
-        self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
+        self._enabled = enabled
+        self._helped: dict[str, _Help] = {}  # by UID of pods that wait
         self._named = "", ""  # the key of a pod, and the node to which it is waited for that it is nominated
         self._heir = ""  # what makes (by UID) the pod of which is waited for that it is bound
         self._came = asyncio.Event()
+        self._apart = Apart()
+        # By what made a pod that has lost its room, and its zone: when there was no way to make room for it.
+        self._vain: dict[tuple[str, str], int] = {}
+        self._one = asyncio.Lock()  # room is made for one pod at a time
+        self._now: dict[str, str] = {}  # by key of the pod that it is made for, the machine
+        self.queue = context.queue("pod.room", self.reconcile, of=Pod, concurrency=1)
         self._state.subscribe(self._notice, Pod)
         self._state.on_bound(self._bound)
 
-    def _notice(self, _: type[Object], __: ChangeType, ___: Object | None, new: Object | None) -> None:
-        if isinstance(new, Pod) and self._named == (new.key, new.status.nominated_node_name):
+    def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
+        before, after = cast("Pod | None", old), cast("Pod | None", new)
+        self._apart.follow(before, after)
+        if after is None or after.spec.node_name:
+            return
+        name = after.status.nominated_node_name
+        if self._named == (after.key, name):
             self._came.set()
+        if self._enabled and not name and before is not None and before.status.nominated_node_name:
+            self.queue.add(after.key)
 
     def _bound(self, pod: Pod, _: str) -> None:
         if self._heir and self._heir == owner_of(pod):
             self._came.set()
 
-    async def make_room(self, problem: Problem, plan: Plan) -> Plan:
-        """The plan without the claims of pods that get room on nodes which are there, and without these."""
+    async def reconcile(self, key: str) -> int | None:
+        """Make room for a pod that was refused as its place is full; come back while others are being bound.
+
+        Not while a larger one waits, as that has fewer places to go to: what is free is kept for it.
+        """
+        async with self._one:
+            pod = self._state.get(Pod, key)
+            place = self._state.promised(pod) if pod is not None else None
+            if pod is None or place is None or not self._helps(pod) or not self._full(place):
+                return None
+            zone = zone_of(place) if leans(pod) else ""
+            if not self._in_vain(pod, zone) and not self._larger(pod):
+                swap = self._swap(pod, zone, self._pools(), self._scarce())
+                if swap is None:
+                    self._vain[owner_of(pod) or key, zone] = self._context.clock.monotonic()
+                elif await self._carry_out(swap):
+                    self._record([swap])
+                    return None
+        return LOOK_AGAIN if self._state.binding(BINDING) else None
+
+    def _in_vain(self, pod: Pod, zone: str) -> bool:
+        """True iff there was no way a moment ago for the pod or one like it."""
+        late = self._context.clock.monotonic() - LOOK_AGAIN
+        self._vain = {kind: at for kind, at in self._vain.items() if at > late}
+        return (owner_of(pod) or pod.key, zone) in self._vain
+
+    def _larger(self, pod: Pod) -> bool:
+        """True iff a larger pod waits for its place."""
+        return any(
+            size(one) > size(pod) and self._state.promised(one) is not None for one in self._state.pods_on("")
+        )
+
+    def _scarce(self) -> frozenset[str]:
+        """Zones of machines on which pods have lost their room."""
+        return frozenset(zone_of(one) for one in self._state.promised_machines() if self._full(one))
+
+    def _full(self, place: Machine) -> bool:
+        """True iff more pods have a place on the machine, which is up, than it has room for."""
+        if not place.initialized or place.node is None:
+            return False
+        asked = total(map(pod_requests, self._waiting(place)))
+        return not fits(asked, room_left(place, self._state.pods_on(place.name)))
+
+    def _waiting(self, place: Machine) -> list[Pod]:
+        """Those that wait and have a place on the machine which holds."""
+        pods = (self._state.get(Pod, key) for key in self._state.promised_on(place))
+        waiting = self._state.places(pod for pod in pods if pod is not None and not pod.spec.node_name)
+        return [pod for pod, machine in waiting if machine.name == place.name]
+
+    async def make_room(self, problem: Problem, plan: Plan) -> frozenset[str]:
+        """Keys of those pods that claims of the plan are for and that get room on nodes which are there."""
         asked = {pod.key: pod for pod in problem.pods}
-        wanted = [
-            (asked[key], claim.zone if leans(asked[key]) else "")
-            for claim in plan.claims
-            for key in claim.pods
-            if self._helps(asked[key])
-        ]
-        if not wanted:
-            return plan
-        helped = await self._help(sorted(wanted, key=lambda item: (size(item[0]), item[0].key), reverse=True))
-        claims = tuple(claim for claim in plan.claims if helped.isdisjoint(claim.pods))
-        spared = sum(claim.price for claim in plan.claims) - sum(claim.price for claim in claims)
-        cost = Cost(plan.cost.hourly - spared, max(plan.cost.lower_bound - spared, 0))
-        return replace(plan, claims=claims, cost=cost)
+        async with self._one:
+            wanted = [
+                (pod, claim.zone if leans(pod) else "")
+                for claim in plan.claims
+                for pod in map(asked.__getitem__, claim.pods)
+                if self._waits(pod) and self._helps(pod)
+            ]
+            wanted.sort(key=lambda item: (size(item[0]), item[0].key), reverse=True)
+            return await self._help(wanted) if wanted else frozenset()
+
+    def _waits(self, pod: Pod) -> bool:
+        """True iff the pod, as it was seen a while ago, still has no node."""
+        now = self._state.get(Pod, pod.key)
+        return now is not None and now.metadata.uid == pod.metadata.uid and not now.spec.node_name
 
     def awaited(self) -> dict[str, str]:
-        """By key, the machine of each pod whose room others are leaving still: it keeps its place so long."""
+        """By key, the machine of each pod that room is made for, or whose room others are leaving still: it
+        keeps its place so long.
+        """
         waiting = {pod.metadata.uid: pod for pod in self._state.pods_on("")} if self._helped else {}
         self._helped = {uid: helped for uid, helped in self._helped.items() if uid in waiting}
-        found = {}
+        found = dict(self._now)
         for uid, helped in self._helped.items():
-            swap = helped[-1]
+            swap = helped.swaps[-1]
             if any(self._leaves(pod) for pod, _ in swap.leaving):
                 found[swap.pod.key] = swap.machine
                 if self._state.promised(waiting[uid]) is None:
@@ -226,38 +333,65 @@ class RoomMaker:
 
     def _helps(self, pod: Pod) -> bool:
         waits = not pod.spec.node_name and self._state.displaced(pod)
-        return waits and movable(pod) and self._tries(pod) < TIMES
+        return waits and movable(pod) and self._may_try(pod)
 
-    def _tries(self, pod: Pod) -> int:
-        return len(self._helped.get(pod.metadata.uid, ()))
+    def _may_try(self, pod: Pod) -> bool:
+        helped = self._helped.get(pod.metadata.uid)
+        return helped is None or (not helped.over and len(helped.swaps) < TIMES)
+
+    def _pools(self) -> frozenset[str]:
+        """Names of the pools whose nodes pods may be taken from now."""
+        return frozenset(pool.metadata.name for pool in self._state.all(NodePool) if self._allows(pool))
 
     async def _help(self, wanted: Sequence[tuple[Pod, str]]) -> frozenset[str]:
         """Make room for the pods, each with its zone; keys of those for which all that were to leave go."""
-        pools = frozenset(pool.metadata.name for pool in self._state.all(NodePool) if self._allows(pool))
-        if not pools or any(map(required_anti_affinity, self._state.all(Pod))):
+        pools = self._pools()
+        if not pools:
             return frozenset()
         for pod, _ in wanted:  # nominated as before, they would keep each other from their turns
             self._state.withdraw(pod)
-        until, helped = self._context.clock.monotonic() + LONGEST, list[Swap]()
+        until, done = self._context.clock.monotonic() + LONGEST, list[Swap]()
         for number, (pod, zone) in enumerate(wanted[:MOST_PODS], 1):
             scarce = {other for _, other in wanted[number:]}
-            # Each is looked for as things stand then: what is to leave may have started meanwhile.
-            while self._context.clock.monotonic() < until and self._tries(pod) < TIMES:
-                swap = swap_for(pod, zone, self._places(pools, pod.key), scarce)
-                if swap is None or self._context.brakes.move_refused(len(swap.leaving)):
+            while self._context.clock.monotonic() < until and self._may_try(pod):
+                # Each is looked for as things stand then: what is to leave may have started meanwhile.
+                swap = self._swap(pod, zone, pools, scarce)
+                if swap is None:
                     break
-                self._helped.setdefault(pod.metadata.uid, []).append(swap)
-                await nominate(self._context, (pod.key,), swap.machine)
-                if await self._emptied(swap):
-                    helped.append(swap)
+                if await self._carry_out(swap):
+                    done.append(swap)
                     break
-        if helped:
+        self._record(done)
+        return frozenset(swap.pod.key for swap in done)
+
+    def _swap(self, pod: Pod, zone: str, pools: Collection[str], scarce: Collection[str]) -> Swap | None:
+        """How the pod may get room as things stand now; None: there is no way, or none that is allowed."""
+        if self._apart.keeps(pod):
+            return None
+        swap = swap_for(pod, zone, self._places(pools, pod.key), scarce)
+        return swap if swap is not None and not self._context.brakes.move_refused(len(swap.leaving)) else None
+
+    async def _carry_out(self, swap: Swap) -> bool:
+        """True iff all leave that have to."""
+        pod = swap.pod
+        helped = self._helped.setdefault(pod.metadata.uid, _Help())
+        helped.swaps.append(swap)
+        self._now[pod.key] = swap.machine
+        try:
+            await nominate(self._context, (pod.key,), swap.machine)
+            return await self._emptied(swap, helped)
+        finally:
+            del self._now[pod.key]
+
+    def _record(self, done: Sequence[Swap]) -> None:
+        """In the log: those for which others left."""
+        made = [swap for swap in done if swap.leaving]
+        if made:
             self._context.log.record(
                 "room.made",
-                pods=[swap.pod.key for swap in helped],
-                leaving=[pod.key for swap in helped for pod, _ in swap.leaving],
+                pods=[swap.pod.key for swap in made],
+                leaving=[pod.key for swap in made for pod, _ in swap.leaving],
             )
-        return frozenset(swap.pod.key for swap in helped)
 
     def _places(self, pools: Collection[str], but: str) -> dict[str, Place]:
         """By name the machines that are up, with what may leave those of the pools; `but` is the key of a pod
@@ -272,8 +406,12 @@ class RoomMaker:
             if not machine.initialized or machine.node is None or self._state.going(machine):
                 continue
             bound = self._state.pods_on(machine.name)
-            taken = total(map(pod_requests, promised[machine.name]))
-            young = tuple(pod for pod in bound if machine.pool in pools and unstarted(pod, now))
+            young = tuple(
+                pod
+                for pod in bound
+                if machine.pool in pools and unstarted(pod, now) and not self._apart.keeps(pod)
+            )
+            taken = total(map(pod_requests, promised.get(machine.name, ())))
             found[machine.name] = Place(machine, subtract(self._state.room_left(machine), taken), young)
         return found
 
@@ -282,7 +420,7 @@ class RoomMaker:
         now, paused = self._context.clock.now(), self._context.brakes.disruption_paused(pool)
         return not paused and allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, now)
 
-    async def _emptied(self, swap: Swap) -> bool:
+    async def _emptied(self, swap: Swap, helped: _Help) -> bool:
         """True iff all leave that have to, one after the other, each while the pod is nominated to the node.
 
         Any attempt to schedule it takes that away. What is free there by then would be taken by what is made
@@ -290,7 +428,7 @@ class RoomMaker:
         """
         for pod, goal in swap.leaving:
             if not await self._has_name(swap):
-                self._helped[swap.pod.metadata.uid] *= TIMES  # it may not be allowed: no other try
+                helped.over = True
                 return False
             self._state.promise(pod, goal)
             self._heir = owner_of(pod)

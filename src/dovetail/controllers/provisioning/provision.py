@@ -164,7 +164,7 @@ class Provisioner:
         self._metrics = ProvisioningMetrics(context.metrics, context.waits)
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
-        self._room = RoomMaker(context)
+        self.room = RoomMaker(context, enabled=options.nominates and not options.plain)
         self._vain = Vain(context)
         self._waiting = WaitingList()
         self._ledger = Ledger()
@@ -188,7 +188,7 @@ class Provisioner:
         A round that would only repeat the one before is not in the log; its pods get their events again.
         """
         self._faults.clear()
-        places = self._intake.places() | self._put_off() | self._room.awaited()
+        places = self._intake.places() | self._put_off()
         waiting, ignored, resting = await self._pending(places)
         candidates = self._waiting.candidates(waiting)
         turn, self._ledger = take_turn(candidates, self._ledger, self._context.clock.now())
@@ -219,20 +219,24 @@ class Provisioner:
         # Pods that went while the plan was made have nothing more that would end what is noted of them.
         there = [pod for pod in pods if self._context.state.get(Pod, pod.key) is not None]
         self._metrics.decided(there, plan, window.triggers, self._context.clock.now())
-        if plan.claims and any(self._context.state.displaced(pod) for pod in there):
+        lost = plan.claims and any(self._context.state.displaced(pod) for pod in there)
+        if lost:
             problem, plan = await self._rearranged(problem, plan, there, places)
         plan = self._needed(plan, pods, moved, places)
-        if plan.claims and self._options.nominates and not self._options.plain:
-            plan = await self._with_room_made(problem, plan)
+        if lost and plan.claims and self._options.nominates and not self._options.plain:
+            problem, plan = await self._with_room_made(problem, plan)
+            plan = self._needed(plan, pods, moved, places)
         plan = in_turn(problem, plan, self._context.state.arrived())
         await self._act(problem, plan, snapshot, places)
 
     def _put_off(self) -> dict[str, str]:
-        """Pods that keep a place without room until others are bound, which is looked at again then."""
-        crowded = self._intake.crowded()
-        for pod, _ in crowded.values():
-            self._batcher.trigger(pod.metadata.uid)
-        return {key: name for key, (_, name) in crowded.items()}
+        """Pods that keep a place without room until others are bound or gone: they are looked at again."""
+        found = self._intake.crowded() | self.room.awaited()
+        for key in found:
+            pod = self._context.state.get(Pod, key)
+            if pod is not None:
+                self._batcher.trigger(pod.metadata.uid)
+        return found
 
     async def _synced(self) -> None:
         state = self._context.state
@@ -346,17 +350,25 @@ class Provisioner:
             )
         return found
 
-    async def _with_room_made(self, problem: Problem, plan: Plan) -> Plan:
-        """The plan without what need not be bought; what else a claim was for has another plan at once."""
-        found = await self._room.make_room(problem, plan)
-        kept, awaited = {claim.name for claim in found.claims}, self._room.awaited()
-        again = {
-            key for claim in plan.claims if claim.name not in kept for key in claim.pods
-        } - awaited.keys()
-        for pod in problem.pods:
-            if pod.key in again:
-                self._batcher.trigger(pod.metadata.uid)
-        return found
+    async def _with_room_made(self, problem: Problem, plan: Plan) -> tuple[Problem, Plan]:
+        """Without what need not be bought, as room is made on nodes that are there.
+
+        What else such a node was for is planned anew: it may need less, or none.
+        """
+        helped = await self.room.make_room(problem, plan)
+        if not helped:
+            return problem, plan
+        rest = still_needed(plan, [pod.key for pod in problem.pods], lambda key: key not in helped)
+        if all(helped.isdisjoint(claim.pods) or helped.issuperset(claim.pods) for claim in plan.claims):
+            return problem, rest
+        pods = {pod.key: pod for pod in problem.pods if pod.key not in helped}
+        given = self._intake.places() | self._put_off()
+        places = {key: name for key, name in given.items() if key not in pods}
+        again = self._intake.problem(tuple(pods.values()), places)
+        try:
+            return again, await self._planned(again)
+        except PlannerFailed:
+            return problem, rest
 
     def _bound(self, key: str) -> bool:
         pod = self._context.state.get(Pod, key)
