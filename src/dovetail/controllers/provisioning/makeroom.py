@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
-from dovetail.api.core import Node, Pod
+from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, within
@@ -198,14 +198,6 @@ class Apart:
         )
 
 
-@dataclass(slots=True)
-class _Help:
-    """What was done for a pod that waits."""
-
-    swaps: list[Swap] = field(default_factory=list)  # that were tried, the latest last
-    over: bool = False  # its nomination does not come, perhaps as it is not allowed: there is no other try
-
-
 class RoomMaker:
     """Carries swaps out, for pods whose room others took: at once, as what took it starts within seconds, and
     before a node is bought.
@@ -217,7 +209,7 @@ class RoomMaker:
         self._context = context
         self._state = context.state
         self._enabled = enabled
-        self._helped: dict[str, _Help] = {}  # by UID of pods that wait
+        self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
         self._named = "", ""  # the key of a pod, and the node to which it is waited for that it is nominated
         self._heir = ""  # what makes (by UID) the pod of which is waited for that it is bound
         self._came = asyncio.Event()
@@ -286,7 +278,7 @@ class RoomMaker:
         if not place.initialized or place.node is None:
             return False
         asked = total(map(pod_requests, self._waiting(place)))
-        return not fits(asked, room_left(place, self._state.pods_on(place.name)))
+        return not fits(asked, self._state.room_left(place))
 
     def _waiting(self, place: Machine) -> list[Pod]:
         """Those that wait and have a place on the machine which holds."""
@@ -320,7 +312,7 @@ class RoomMaker:
         self._helped = {uid: helped for uid, helped in self._helped.items() if uid in waiting}
         found = dict(self._now)
         for uid, helped in self._helped.items():
-            swap = helped.swaps[-1]
+            swap = helped[-1]
             if any(self._leaves(pod) for pod, _ in swap.leaving):
                 found[swap.pod.key] = swap.machine
                 if self._state.promised(waiting[uid]) is None:
@@ -336,8 +328,7 @@ class RoomMaker:
         return waits and movable(pod) and self._may_try(pod)
 
     def _may_try(self, pod: Pod) -> bool:
-        helped = self._helped.get(pod.metadata.uid)
-        return helped is None or (not helped.over and len(helped.swaps) < TIMES)
+        return len(self._helped.get(pod.metadata.uid, ())) < TIMES
 
     def _pools(self) -> frozenset[str]:
         """Names of the pools whose nodes pods may be taken from now."""
@@ -358,9 +349,10 @@ class RoomMaker:
                 swap = self._swap(pod, zone, pools, scarce)
                 if swap is None:
                     break
-                if await self._carry_out(swap):
+                if made := await self._carry_out(swap):
                     done.append(swap)
-                    break
+                if made or not self._names(swap):
+                    break  # a nomination that does not come may not be allowed
         self._record(done)
         return frozenset(swap.pod.key for swap in done)
 
@@ -374,12 +366,11 @@ class RoomMaker:
     async def _carry_out(self, swap: Swap) -> bool:
         """True iff all leave that have to."""
         pod = swap.pod
-        helped = self._helped.setdefault(pod.metadata.uid, _Help())
-        helped.swaps.append(swap)
+        self._helped.setdefault(pod.metadata.uid, []).append(swap)
         self._now[pod.key] = swap.machine
         try:
             await nominate(self._context, (pod.key,), swap.machine)
-            return await self._emptied(swap, helped)
+            return await self._emptied(swap)
         finally:
             del self._now[pod.key]
 
@@ -420,7 +411,7 @@ class RoomMaker:
         now, paused = self._context.clock.now(), self._context.brakes.disruption_paused(pool)
         return not paused and allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, now)
 
-    async def _emptied(self, swap: Swap, helped: _Help) -> bool:
+    async def _emptied(self, swap: Swap) -> bool:
         """True iff all leave that have to, one after the other, each while the pod is nominated to the node.
 
         Any attempt to schedule it takes that away. What is free there by then would be taken by what is made
@@ -428,7 +419,6 @@ class RoomMaker:
         """
         for pod, goal in swap.leaving:
             if not await self._has_name(swap):
-                helped.over = True
                 return False
             self._state.promise(pod, goal)
             self._heir = owner_of(pod)
