@@ -149,7 +149,17 @@ class Requirements:
 
     def overlaps(self, other: Requirements) -> bool:
         """True iff every shared key has a value that both allow, or may be absent for both."""
-        return next(self._disjoint(other), None) is None
+        mine, others = self.by_key, other.by_key
+        for key in mine if len(mine) <= len(others) else others:
+            existing, incoming = mine.get(key), others.get(key)
+            if (
+                existing is not None
+                and incoming is not None
+                and not existing.has_intersection(incoming)
+                and not (existing.allows_absence() and incoming.allows_absence())
+            ):
+                return False
+        return True
 
     def _disjoint(self, other: Requirements) -> Iterator[tuple[Requirement, Requirement]]:
         shorter = min(self.by_key, other.by_key, key=len)  # both are in key order
