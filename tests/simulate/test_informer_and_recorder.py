@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from dovetail.api.core import Event, Node, Pod
 from dovetail.api.meta import Meta
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.base.errors import ApiError
 from dovetail.kube import recorder as recorder_module
+from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.store import Change
@@ -107,6 +110,29 @@ def test_events_are_written_once_per_dedupe_time() -> None:
         await recorder.publish(node, "Warning", "FailedDraining", "x", dedupe=("a", "1"))
         await recorder.publish(node, "Warning", "FailedDraining", "y", dedupe=("a", "2"))
         assert len(events(server)) == 3
+
+    run(script)
+
+
+def test_it_is_known_until_when_another_report_of_an_event_writes_nothing() -> None:
+    async def script(server: MemoryServer, clock: VirtualClock) -> None:
+        recorder = Recorder(server.client(), clock)
+        add(server, "a")
+        node = server.record(Node, "a").view
+        began = clock.monotonic()
+        for _ in range(2):
+            assert await recorder.publish(node, "Normal", "Blocked", "x", ttl=MINUTE) == began + MINUTE
+            await clock.sleep(SECOND)
+        assert await recorder.publish(node, "Normal", "Blocked", "x", ttl=HOUR) == began + MINUTE
+        await clock.sleep(MINUTE)
+        now = clock.monotonic()
+        assert await recorder.publish(node, "Normal", "Blocked", "x", ttl=HOUR) == now + HOUR
+
+        async def refuse(*_: object, **__: object) -> None:
+            raise ApiError("down")
+
+        recorder = Recorder(cast("Client", SimpleNamespace(create=refuse, patch=refuse)), clock)
+        assert await recorder.publish(node, "Normal", "Blocked", "x") == now  # the next one is written
 
     run(script)
 

@@ -16,7 +16,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
-from dovetail.disrupt.consolidation.candidates import candidates, closed, obstacle, restless
+from dovetail.disrupt.consolidation.candidates import candidate_of, candidates, closed, obstacle, restless
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.price import Refused
@@ -52,7 +52,7 @@ def loaded(*pods: Any, **changes: Any) -> NodeView:
 
 
 def verdict(case: NodeView, budgets: Budgets = NONE) -> tuple[list[Candidate], list[str]]:
-    found, notes = candidates((case,), budgets, NOW, Minimum(), 7)
+    found, notes = candidates((case,), budgets, NOW, lambda view: candidate_of(view, Minimum(), 7))
     assert all((note.subject, note.reason) == ("claim-n", "Unconsolidatable") for note in notes)
     return list(found), [note.message for note in notes]
 
@@ -119,15 +119,19 @@ def test_a_node_that_costs_nothing_or_bears_no_type_may_go() -> None:
     assert unnamed.offer == ("", "a", "on-demand")
 
 
+def made(seen: NodeView) -> Candidate:
+    return candidate_of(seen, Minimum(), 0)
+
+
 def test_several_nodes_keep_their_order() -> None:
     views = tuple(replace(loaded(), node=view(name).node) for name in "cab")
-    assert [one.name for one in candidates(views, NONE, NOW, Minimum(), 0)[0]] == ["c", "a", "b"]
+    assert [one.name for one in candidates(views, NONE, NOW, made)[0]] == ["c", "a", "b"]
 
 
 def test_one_that_is_passed_over_ends_nothing_for_those_behind() -> None:
     silent, held, named = view("s"), loaded(nominated=True), loaded()
     views = (silent, replace(held, node=view("h").node), replace(named, node=view("x").node))
-    assert [one.name for one in candidates(views, NONE, NOW, Minimum(), 0)[0]] == ["x"]
+    assert [one.name for one in candidates(views, NONE, NOW, made)[0]] == ["x"]
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,10 @@ class ProviderIndex:
         _move(self._claims, _entry(old, old.status.provider_id if old else ""), "drop")
         _move(self._claims, _entry(new, new.status.provider_id if new else ""), "put")
 
+    def node(self, provider_id: str) -> str:
+        """Name of the node with that provider ID, or ""."""
+        return min(self._nodes.get(provider_id, ()), default="") if provider_id else ""
+
     def nodes(self, provider_id: str) -> tuple[str, ...]:
         """Names of the nodes with that provider ID; more than one is an error of whoever made them."""
         return tuple(sorted(self._nodes.get(provider_id, ()))) if provider_id else ()

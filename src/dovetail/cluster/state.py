@@ -158,8 +158,8 @@ class State:
 
     def node_of(self, claim: NodeClaim) -> Node | None:
         """The node of a claim, by provider ID."""
-        names = self._providers.nodes(claim.status.provider_id)
-        return self.get(Node, names[0]) if names else None
+        name = self._providers.node(claim.status.provider_id)
+        return self.get(Node, name) if name else None
 
     def nodes_of(self, claim: NodeClaim) -> tuple[Node, ...]:
         """Every node with the claim's provider ID; more than one breaks an invariant of the cluster."""
@@ -189,12 +189,11 @@ class State:
         return self._launched[1]
 
     def objects(self) -> ClusterObjects:
-        """Everything that a decision may depend on, as one frozen value."""
+        """Everything that a decision may depend on, pods aside: `standing` answers these by node."""
         return ClusterObjects(
             pools=self.all(NodePool),
             claims=self.all(NodeClaim),
             nodes=self.all(Node),
-            pods=self.all(Pod),
             daemonsets=self.all(workloads.DaemonSet),
             namespaces=self.all(core.Namespace),
             pdbs=self.all(workloads.PodDisruptionBudget),

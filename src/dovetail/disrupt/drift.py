@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
@@ -23,7 +21,7 @@ TYPE_NOT_FOUND = "InstanceTypeNotFound"
 _GROWN_UP = HOUR
 
 
-def pool_drift(claim: NodeClaim, pool: NodePool, types: Sequence[InstanceType], now: int) -> str:
+def pool_drift(claim: NodeClaim, pool: NodePool, types: tuple[InstanceType, ...], now: int) -> str:
     """Why the claim does not suit its pool any more, in one word; "" if it does. `now` in nanoseconds."""
     if _template_changed(claim, pool):
         return NODE_POOL
@@ -54,12 +52,18 @@ def _template_changed(claim: NodeClaim, pool: NodePool) -> bool:
     return made[version] == now[version] and made[labels.NODEPOOL_HASH] != now[labels.NODEPOOL_HASH]
 
 
-def _offered(claim: NodeClaim, types: Sequence[InstanceType]) -> bool:
+@by_identity(64)
+def _by_name(types: tuple[InstanceType, ...]) -> dict[str, InstanceType]:
+    """The first of each name."""
+    return {item.name: item for item in reversed(types)}
+
+
+def _offered(claim: NodeClaim, types: tuple[InstanceType, ...]) -> bool:
     """True iff the provider still has the claim's type where the claim is; sold out counts as having."""
     stamped = claim.metadata.labels
     name = stamped.get(labels.INSTANCE_TYPE, "")
     zone, capacity = stamped.get(labels.ZONE, ""), stamped.get(labels.CAPACITY_TYPE, "")
-    item = next((item for item in types if item.name == name), None)
+    item = _by_name(types).get(name)
     return item is not None and any(
         (one.zone, one.capacity_type) == (zone, capacity) for one in item.offerings
     )

@@ -67,8 +67,9 @@ class ReadOnlyClient:
 class SilentRecorder(Recorder):
     """A recorder for whoever only looks: no event is written."""
 
-    async def publish(self, *_: object, **__: object) -> None:
+    async def publish(self, *_: object, **__: object) -> int:
         """See Recorder."""
+        return 0
 
 
 def _refuse(verb: str) -> NoReturn:

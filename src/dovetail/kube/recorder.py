@@ -47,16 +47,18 @@ class Recorder:
         *,
         dedupe: tuple[str, ...] = (),
         ttl: int = DEDUPE_TIME,
-    ) -> None:
+    ) -> int:
         """Write the event, unless one of that reason and dedupe values (default: the object's uid) was
         written less than `ttl` nanoseconds ago, or the reason's rate is used up.
 
-        Raises nothing: what an event is about goes on, whether it is written or not.
+        Raises nothing: what an event is about goes on, whether it is written or not. Answers until when, by
+        the monotonic clock, another report of it writes nothing.
         """
         now = self._clock.monotonic()
         key = (reason.lower(), *(dedupe or (obj.metadata.uid,)))
-        if self._silent.get(key, now) > now or not self._has_token(reason, now):
-            return
+        until = self._silent.get(key, now)
+        if until > now or not self._has_token(reason, now):
+            return until
         self._silent[key] = now + ttl
         self._forget(now)
         if not self._verbatim:
@@ -69,6 +71,8 @@ class Recorder:
             pass
         except ApiError:
             self._silent.pop(key, None)  # its next report is written again
+            return now
+        return now + ttl
 
     async def _count_up(self, obj: Object, same: _Same, now: int) -> bool:
         name, count, _ = self._written[same]

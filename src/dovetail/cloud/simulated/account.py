@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
-from dovetail.base.memo import by_weight
+from dovetail.base.memo import by_identity, by_weight
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.amifamily import images
 from dovetail.cloud.provider import (
@@ -118,7 +118,12 @@ def _matched(node_class: EC2NodeClass, account: Account) -> tuple[tuple[Subnet, 
 
 
 def _resolved(subnets: Iterable[Subnet]) -> tuple[ResolvedSubnet, ...]:
-    return tuple(ResolvedSubnet(subnet.id, subnet.zone, subnet.zone_id) for subnet in subnets)
+    return tuple(map(_resolved_subnet, subnets))
+
+
+@by_identity(1024)
+def _resolved_subnet(subnet: Subnet) -> ResolvedSubnet:
+    return ResolvedSubnet(subnet.id, subnet.zone, subnet.zone_id)
 
 
 @by_weight(1024, lambda _, __: 1, same=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.memo import by_identity
 from dovetail.cluster.nodes import underutilized
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.metrics import count_timeout
@@ -20,7 +21,7 @@ from dovetail.disrupt.budgets import allow_any
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
-from dovetail.disrupt.consolidation.candidates import candidates, closed, restless
+from dovetail.disrupt.consolidation.candidates import candidate_of, candidates, closed, restless
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import Refused
@@ -35,6 +36,7 @@ from dovetail.solve.budget import SolveBudget
 _TURN = Budget.within(3 * SECOND)
 _IDLE = MINUTE  # budgets begin and end, and pods may be moved again, without anything else that changes
 _Sight = tuple[object, ...]
+_MANY = 16_384  # nodes whose candidates are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,12 @@ class Consolidation:
         self._moves = moves
         self._unanswered = Unanswered(context)
         self._idle: _Idle | None = None
-        self._known: dict[str, Candidate] = {}  # the last ones by name: those that are the same are kept
+
+        def candidate(view: NodeView) -> Candidate:
+            return candidate_of(view, options.minimum, options.surcharge)
+
+        # Views of machines of which nothing changed are the same: so are the candidates.
+        self._candidate = by_identity(_MANY)(candidate)
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
@@ -217,11 +224,7 @@ class Consolidation:
     def _candidates(self, views: tuple[NodeView, ...]) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
         """The nodes that may go, and why others stay."""
         budgets = budgets_among(self._context.state.all(PodDisruptionBudget))
-        now, options, known = self._context.clock.now(), self._options, self._known
-        found, notes = candidates(views, budgets, now, options.minimum, options.surcharge)
-        found = tuple(old if (old := known.get(one.name)) == one else one for one in found)
-        self._known = {one.name: one for one in found}
-        return found, notes
+        return candidates(views, budgets, self._context.clock.now(), self._candidate)
 
     def _question(
         self, views: tuple[NodeView, ...], found: tuple[Candidate, ...]

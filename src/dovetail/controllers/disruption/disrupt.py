@@ -8,6 +8,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, PlannerFailed
+from dovetail.base.memo import by_identity
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.avoided import Avoided
 from dovetail.controllers.disruption.execute import Execution
@@ -26,6 +27,7 @@ UNSYNCED_POLL = SECOND
 TIMES = {"Unconsolidatable": 15 * MINUTE}
 TTL = 2 * MINUTE
 POOL_BLOCKED_TTL = MINUTE
+_MANY = 10_000  # reports from which on those that may be written again are forgotten
 
 
 class Disruption:
@@ -46,6 +48,7 @@ class Disruption:
         self._known_views = Views(context)
         self._avoided = Avoided(context, self._failed)
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
+        self._said: dict[Note, int] = {}  # -> until when it need not be said again
 
     async def run(self) -> None:
         """Disrupt for ever."""
@@ -83,14 +86,14 @@ class Disruption:
         for method in self._methods:
             views, asked = self._views(), clock.monotonic()
             decision = await self._asked(method, views)
-            eligible = sum(view.initialized and not view.going for view in views)
+            eligible, nominated = _counted(views)
             self._metrics.decided(method.reason, eligible, decision.command, clock.monotonic() - asked)
             for note in decision.notes:
                 await self._report(note)
             if decision.next is not None:
                 await self._avoided.follow(views, decision.next)
             # A nomination ends soon, and nothing else changes when it does.
-            if decision.more or decision.command is not None or any(view.nominated for view in views):
+            if decision.more or decision.command is not None or nominated:
                 idle = None
             if decision.command is None:
                 continue
@@ -174,17 +177,35 @@ class Disruption:
         return self._seen[1]
 
     async def _report(self, note: Note) -> None:
-        state, recorder = self._context.state, self._context.recorder
+        """Say it, unless it was said lately: each turn has a note for nearly every node that stays."""
+        now = self._context.clock.monotonic()
+        if self._said.get(note, now) > now:
+            return
+        if len(self._said) > _MANY:
+            self._said = {each: until for each, until in self._said.items() if until > now}
+        self._said[note] = await self._published(note)
+
+    async def _published(self, note: Note) -> int:
+        """Write its events; until when (by the monotonic clock) another report of it would write none."""
+        state, publish = self._context.state, self._context.recorder.publish
         if note.on_pool:
             pool = state.get(NodePool, note.subject)
-            if pool is not None:
-                await recorder.publish(pool, "Normal", note.reason, note.message, ttl=POOL_BLOCKED_TTL)
-            return
+            if pool is None:
+                return 0
+            return await publish(pool, "Normal", note.reason, note.message, ttl=POOL_BLOCKED_TTL)
         claim = state.get(NodeClaim, note.subject)
         if claim is None:
-            return
+            return 0
         ttl = TIMES.get(note.reason, TTL)
-        await recorder.publish(claim, "Normal", note.reason, note.message, ttl=ttl)
+        until = await publish(claim, "Normal", note.reason, note.message, ttl=ttl)
         node = state.node_of(claim)
-        if node is not None:
-            await recorder.publish(node, "Normal", note.reason, note.message, ttl=ttl)
+        if node is None:
+            return 0
+        return min(until, await publish(node, "Normal", note.reason, note.message, ttl=ttl))
+
+
+@by_identity(4)
+def _counted(views: tuple[NodeView, ...]) -> tuple[int, bool]:
+    """How many nodes may go, blockers aside, and whether any is nominated; all methods share the views."""
+    eligible = sum(view.initialized and not view.going for view in views)
+    return eligible, any(view.nominated for view in views)

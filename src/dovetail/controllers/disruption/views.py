@@ -14,9 +14,17 @@ from dovetail.controllers.prices import Offer, offer_of
 from dovetail.disrupt.candidates import NodeView
 from dovetail.model import labels
 
+_NONE: Mapping[str, NodeView] = {}
 
-def node_views(context: Context, queued: Collection[str]) -> tuple[NodeView, ...]:
-    """Every claim of ours with what stands on its node; `queued` are claims that a command disrupts."""
+
+def node_views(
+    context: Context, queued: Collection[str], known: Mapping[str, NodeView] = _NONE
+) -> tuple[NodeView, ...]:
+    """Every claim of ours with what stands on its node; `queued` are claims that a command disrupts.
+
+    Of `known`, by the claim's name, those are in it again of which all is the very same: what was worked out
+    of them need not be worked out again.
+    """
     state = context.state
     found = []
     tables: dict[str, Mapping[Offer, int]] = {}
@@ -33,18 +41,21 @@ def node_views(context: Context, queued: Collection[str]) -> tuple[NodeView, ...
         node = state.node_of(claim)
         machine = Machine(node, claim)
         pods: tuple[Pod, ...] = state.pods_on(node.metadata.name) if node is not None else ()
-        found.append(
-            NodeView(
-                claim=claim,
-                node=node,
-                pool=pool,
-                pods=pods,
-                nominated=state.nominated(machine),
-                going=state.going(machine),
-                queued=claim.metadata.name in queued,
-                price=None if instance is None else instance + volumes[name],
-            )
-        )
+        nominated, going = state.nominated(machine), state.going(machine)
+        taken = claim.metadata.name in queued
+        price = None if instance is None else instance + volumes[name]
+        old = known.get(claim.metadata.name)
+        if (
+            old is not None
+            and old.claim is claim
+            and old.node is node
+            and old.pool is pool
+            and old.pods is pods
+            and (old.nominated, old.going, old.queued, old.price) == (nominated, going, taken, price)
+        ):
+            found.append(old)
+        else:
+            found.append(NodeView(claim, node, pool, pods, nominated, going, taken, price))
     return tuple(found)
 
 
@@ -58,27 +69,9 @@ class Views:
 
     def now(self, queued: Collection[str]) -> tuple[NodeView, ...]:
         """See `node_views`. The very same tuple while all of them are the same."""
-        found = node_views(self._context, queued)
-        known = self._known
-        self._known = {
-            view.claim.metadata.name: _same(known.get(view.claim.metadata.name), view) for view in found
-        }
-        views = tuple(self._known.values())
+        views = node_views(self._context, queued, self._known)
         same = len(views) == len(self._last) and all(map(is_, views, self._last))
-        self._last = self._last if same else views
+        if not same:
+            self._known = {view.claim.metadata.name: view for view in views}
+            self._last = views
         return self._last
-
-
-def _same(old: NodeView | None, new: NodeView) -> NodeView:
-    """The old one if all is the very same: what was worked out of it need not be worked out again."""
-    if (
-        old is not None
-        and old.claim is new.claim
-        and old.node is new.node
-        and old.pool is new.pool
-        and old.pods is new.pods
-        and (old.nominated, old.going, old.queued, old.price)
-        == (new.nominated, new.going, new.queued, new.price)
-    ):
-        return old
-    return new

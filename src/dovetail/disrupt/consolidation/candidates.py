@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dovetail.api.meta import is_true
 from dovetail.disrupt.candidates import NodeView, blocker
@@ -19,12 +19,12 @@ CONSOLIDATABLE = "Consolidatable"
 
 
 def candidates(
-    views: Sequence[NodeView], budgets: Budgets, now: int, default: Minimum, surcharge: int
+    views: Sequence[NodeView], budgets: Budgets, now: int, of: Callable[[NodeView], Candidate]
 ) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
     """Nodes that are quiet, that nothing blocks, and whose pool lets them go although they are not empty.
 
     Notes say why others stay. Emptiness reports the blockers: it looks at the same nodes at the same time.
-    `surcharge` (nano-dollars per hour) is what a node costs by the settings beside its own price.
+    `of` makes one of a node's view, see `candidate_of`.
     """
     found, notes = [], []
     for view in views:
@@ -36,7 +36,7 @@ def candidates(
         if why:
             notes.append(Note(view.claim.metadata.name, "Unconsolidatable", why))
         else:
-            found.append(_candidate(view, default, surcharge))
+            found.append(of(view))
     return tuple(found), tuple(notes)
 
 
@@ -72,7 +72,12 @@ def obstacle(view: NodeView) -> str:
     return ""
 
 
-def _candidate(view: NodeView, default: Minimum, surcharge: int) -> Candidate:
+def candidate_of(view: NodeView, default: Minimum, surcharge: int) -> Candidate:
+    """A node that nothing stands against.
+
+    `surcharge` (nano-dollars per hour) is what a node costs by the settings beside its own price; `default`
+    what its replacement must save where the pool does not say so.
+    """
     stamped = view.claim.metadata.labels
     return Candidate(
         name=view.name,

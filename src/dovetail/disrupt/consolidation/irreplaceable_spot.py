@@ -162,7 +162,7 @@ class _Free:
     """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is."""
 
     def __init__(self, question: Question, candidates: Sequence[Candidate]) -> None:
-        self._names = sorted({name for one in candidates for asked in one.kinds for name, _ in asked})
+        self._names = sorted(frozenset[str]().union(*(one.resources for one in candidates)))
         nodes = [
             node for node in question.problem.nodes if node.initialized and node.name not in question.closed
         ]

@@ -55,6 +55,11 @@ class Candidate:
         return Counter(map(asked, self.pods))
 
     @cached_property
+    def resources(self) -> frozenset[str]:
+        """Names of all that its pods ask for."""
+        return frozenset(name for each in self.kinds for name, _ in each)
+
+    @cached_property
     def tolerations(self) -> frozenset[tuple[Toleration, ...]]:
         """Those of each of its pods."""
         return frozenset(pod.spec.tolerations for pod in self.pods)

@@ -107,7 +107,7 @@ class Terms:
     pool: NodePool
     node_class: EC2NodeClass | None
     status: Document
-    types: Sequence[InstanceType]
+    types: tuple[InstanceType, ...]
 
     @cached_property
     def stamped(self) -> NodePool:
@@ -456,7 +456,7 @@ def terms_of(
     for pool in pools:
         name = pool.metadata.name
         node_class, status = classes.get(pool.spec.template.spec.node_class_ref.name, (None, {}))
-        found[name] = Terms(pool, node_class, status, types.get(name, ()))
+        found[name] = Terms(pool, node_class, status, tuple(types.get(name, ())))
     return found
 
 

@@ -42,14 +42,12 @@ class OfferingsTable:
     def __init__(self, tables: Sequence[PoolTable], width: int) -> None:
         """`tables`: of all pools in their order; `width`: how many resources there are."""
         self._tables = tables
-        parts = [
-            (table.index, number, column)
-            for table in tables
-            for column, number in enumerate(table.column_type.tolist())
-        ]
-        self.pool = np.array([part[0] for part in parts], dtype=np.int64)
-        self.type = np.array([part[1] for part in parts], dtype=np.int64)
-        self.column = np.array([part[2] for part in parts], dtype=np.int64)
+        sizes = [len(table.column_type) for table in tables]
+        self.pool = np.repeat(np.array([table.index for table in tables], dtype=np.int64), sizes)
+        self.type = np.array([], dtype=np.int64)
+        if tables:
+            self.type = np.concatenate([table.column_type for table in tables], dtype=np.int64)
+        self.column = np.array([number for size in sizes for number in range(size)], dtype=np.int64)
         capacities = [table.capacity[table.column_type] for table in self._tables if len(table.offerings)]
         self.capacity: Amounts = (
             np.concatenate(capacities) if capacities else np.zeros((0, width), dtype=np.int64)
