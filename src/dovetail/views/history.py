@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.reading.sources import in_utf8
 
 Record = Mapping[str, Any]
 _SHOWN_PODS = 3
@@ -31,7 +32,95 @@ DECIDED = (
     *("observed.launch", "observed.disruption", "observed.unplaced"),  # of a controller that only looks on
 )
 _NO_LOG = 1_000  # lines without any object: so many may other programs have written before the first
+_MARKED = (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")  # gzip, UTF-16: others may hold bytes that are no text
 _REMEDY = "give a log of the controller, or what `dovetail simulate --events FILE` wrote"
+
+
+class _Offer(msgspec.Struct, rename="camel"):
+    """A node that was bought, or might have been."""
+
+    claim: str = ""
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+    pool: str = ""
+    price: float = 0
+    pods: list[str] = []
+    alternatives: list[_Offer] = []
+
+
+class _Fields(msgspec.Struct, rename="camel"):
+    """What records have under these names, of whichever kind they are. What else they have is not read."""
+
+    t: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    claim: str | None = None
+    node: str | None = None
+    pod: str = ""
+    instance: str = ""
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+    pool: str = ""
+    object: str = ""
+    message: str = ""
+    reason: str = ""
+    decision: str = ""
+    type: str = ""
+    status: str = ""
+    owner: str = ""
+    mode: str = ""
+    command: str = ""
+    plan: str | None = None
+    snapshot: str | None = None
+    allocatable: dict[str, int | str] = {}  # quantities of the controller's log are text
+    capacity: dict[str, int] = {}
+    requests: dict[str, int] = {}
+    labels: dict[str, str] = {}
+    containers: dict[str, dict[str, int]] = {}
+    moved: dict[str, str] = {}
+    alternatives: list[Any] = []
+    bought: list[_Offer] = []
+    replacements: list[str] = []
+    price: int = 0
+    volumes: int = 0
+    cost: float = 0
+    hourly: float = 0
+    lower_bound: float = 0
+    savings: float = 0
+    seconds: float = 0
+
+
+class _Batch(_Fields):
+    opened: int = 0
+    closed: int = 0
+    pods: list[str] = []
+
+
+class _Decision(_Fields):
+    claims: list[_Offer] = []
+
+
+class _Disruption(_Fields):
+    nodes: list[str] = []
+    claims: list[str] = []
+    pods: int = 0
+
+
+class _Realised(_Fields):
+    nodes: dict[str, int] = {}
+    pods: dict[str, int] = {}
+    causes: dict[str, int] = {}
+    planned: float = 0
+    realised: float = 0
+
+
+_OF_KIND: Mapping[str, type[_Fields]] = {
+    "batch": _Batch,
+    "decision": _Decision,
+    "disruption": _Disruption,
+    "disruption.failed": _Disruption,
+    "plan.realised": _Realised,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +137,12 @@ def read_log(path: Path, note: Callable[[str], None] = lambda _: None) -> list[R
     InputError.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        written = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read the log: {error.strerror}", source=str(path), remedy=_REMEDY) from None
+    if written.startswith(_MARKED):
+        written = in_utf8(str(path))
+    lines = written.splitlines()
     reader = LogLines(str(path))
     found = [record for line in lines if (record := reader.read(line)) is not None]
     reader.close()
@@ -82,7 +174,10 @@ class LogLines:
         try:
             record = msgspec.json.decode(line[max(0, line.find(b"{")) :], type=dict[str, Any])
             self._objects += "message" in record or "kind" in record
-            return _record_of(record)
+            found = _record_of(record)
+            if found is not None:
+                msgspec.convert(found, _OF_KIND.get(found["kind"], _Fields))
+            return found
         except (msgspec.MsgspecError, RecursionError, LookupError, ValueError, TypeError, AttributeError):
             if line.strip():
                 self.skipped += 1
