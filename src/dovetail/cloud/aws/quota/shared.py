@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -19,13 +19,35 @@ from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering, affordable
-from dovetail.model.requirement import Requirements
+from dovetail.model.requirement import Requirement, Requirements
 
 LOOK = MINUTE  # between looks while instances come and go
 IDLE = 5 * MINUTE  # and while they do not
 QUOTAS = HOUR
 _APPEARS = MINUTE  # how long EC2 may fail to show what was launched
+_REMEMBERED = 128  # lists of names of one set of types: claims of a burst name few
 _COUNTED = Filter("instance-state-name", ("pending", "running"))
+
+
+class _Drawing:
+    """What launches of these types draw on, and those of them that claims name."""
+
+    def __init__(self, types: tuple[InstanceType, ...]) -> None:
+        self.types = types
+        self.most: dict[str, int] = {}  # by name, what the largest of them takes
+        for one in (offering for item in types for offering in item.offerings):
+            for name, amount in one.draws:
+                self.most[name] = max(amount, self.most.get(name, 0))
+        self._named: dict[Requirement, tuple[InstanceType, ...]] = {}
+
+    def named(self, names: Requirement) -> tuple[InstanceType, ...]:
+        """Those that these are the names of."""
+        found = self._named.get(names)
+        if found is None:
+            if len(self._named) >= _REMEMBERED:
+                self._named.clear()
+            found = self._named[names] = tuple(item for item in self.types if names.has(item.name))
+        return found
 
 
 class Commons:
@@ -45,6 +67,7 @@ class Commons:
         self._drawn: dict[str, tuple[Addresses, ...]] = {}  # by class
         self._looked: int | None = None
         self._moved = True  # instances came or went since the last look
+        self._drawing = _Drawing(())  # of the types that were asked about last
 
     async def run(self, failed: Callable[[AwsError], None]) -> None:
         """Look again and again, for ever."""
@@ -129,10 +152,14 @@ class Commons:
             found |= {f"addresses of {subnet}": max(0, rest) for subnet, rest in rests if rest is not None}
         return found
 
-    def reachable(self, types: Iterable[InstanceType], claim: NodeClaim) -> tuple[InstanceType, ...]:
+    def reachable(self, types: tuple[InstanceType, ...], claim: NodeClaim) -> tuple[InstanceType, ...]:
         """The types that the claim names, where there is enough left; as they are if there is for none."""
+        if self._drawing.types is not types:
+            self._drawing = _Drawing(types)
         names, left = Requirements.read(claim.spec.requirements).get(labels.INSTANCE_TYPE), self.left()
-        named = tuple(item for item in types if names.has(item.name))
+        named = self._drawing.named(names)
+        if all(left.get(name, most) >= most for name, most in self._drawing.most.items()):
+            return named  # there is enough for any of them
         found = tuple(_reachable(item, left) for item in named)
         return found if any(one.available for item in found for one in item.offerings) else named
 
