@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
+from dovetail.api.core import Pod
 from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.filters import Placement
 from dovetail.model.plan import Plan
@@ -32,8 +33,10 @@ def existing_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]
         yield from _daemons(catalogue, node, view.nodes[node.name], asked)
 
 
-def cluster_view(catalogue: Catalogue, nodes: list[ExistingNode]) -> ClusterView:
-    """The nodes with the pods that run on them."""
+def cluster_view(
+    catalogue: Catalogue, nodes: list[ExistingNode], counts: Callable[[Pod], bool] = lambda _: True
+) -> ClusterView:
+    """The nodes with those of the pods that run on them which count."""
     problem = catalogue.problem
     view = ClusterView(
         namespaces=problem.namespaces,
@@ -50,7 +53,7 @@ def cluster_view(catalogue: Catalogue, nodes: list[ExistingNode]) -> ClusterView
                 volume_limits=node.volume_limits,
             )
         )
-        for pod in node.pods:
+        for pod in filter(counts, node.pods):
             view.add_pod(pod, node.name)
     return view
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from dovetail.api.core import Pod
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
@@ -149,7 +150,7 @@ def _anti_where_undecided(
     repelling = {rule.key for step in steps for rule in step.facts.affinity.anti_affinity}
     if open_labels.isdisjoint(repelling | {rule.key for rule in _repelling(catalogue)}):
         return
-    view = _nodes(catalogue, plan, undecided, frozenset())
+    view = _nodes(catalogue, plan, undecided, frozenset(), lambda _: True)
     everything = [*steps]
     for node in catalogue.problem.nodes:
         everything += [Step(facts, node.name, -1) for facts in view.nodes[node.name].pods.values()]
@@ -185,10 +186,11 @@ def _search(catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Unde
     ruled_first = sorted(steps, key=lambda step: (not _constrained(step.facts), step.facts.pod.key))
     ruled_last = sorted(steps, key=lambda step: (_constrained(step.facts), step.facts.pod.key))
     weights: Weights = {}
-    view = _nodes(catalogue, plan, undecided, spread_keys)
+    counts = _running(catalogue, steps)
+    view = _nodes(catalogue, plan, undecided, spread_keys, counts)
     best = stuck = eager(view, in_turns(view, ruled_first))
     for attempt in range(_ATTEMPTS if stuck else 0):
-        view = _nodes(catalogue, plan, undecided, spread_keys)
+        view = _nodes(catalogue, plan, undecided, spread_keys, counts)
         if attempt in (0, 1):
             stuck = eager(view, (ruled_first, ruled_last)[attempt])
         else:
@@ -203,15 +205,43 @@ def _search(catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Unde
     return best
 
 
+def _running(catalogue: Catalogue, steps: Iterable[Step]) -> Callable[[Pod], bool]:
+    """Whether a pod that runs means anything to the rules between pods for these steps: it has rules of its
+    own against others, or one of theirs is about such a pod. Of most that run on many nodes neither is so.
+    """
+    namespaces = catalogue.problem.namespaces
+    kinds = {step.kind: step.facts for step in steps}.values()
+    spreads = {rule for facts in kinds for rule in facts.spread}
+    between = {rule for facts in kinds for rule in _between(facts)}
+    known: dict[tuple[str, tuple[tuple[str, str], ...]], bool] = {}
+
+    def counts(pod: Pod) -> bool:
+        if affinity_rules(pod).anti_affinity:
+            return True
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        alike = namespace, tuple(sorted(labels.items()))
+        if alike not in known:
+            known[alike] = any(rule.counts(namespace, labels) for rule in spreads) or any(
+                rule.matches(namespace, labels, namespaces) for rule in between
+            )
+        return known[alike]
+
+    return counts
+
+
 def _nodes(
-    catalogue: Catalogue, plan: Plan, undecided: Undecided, spread_keys: frozenset[str]
+    catalogue: Catalogue,
+    plan: Plan,
+    undecided: Undecided,
+    spread_keys: frozenset[str],
+    counts: Callable[[Pod], bool],
 ) -> ClusterView:
-    """Existing nodes, and one per claim that carries the labels which are certain.
+    """Existing nodes with the pods there that count, and one per claim with the labels that are certain.
 
     A label that is open becomes a domain of the node's own: pods on one node are near each other whatever it
     will be. Where spread rules look at the label it is left out instead: the domain is not known to exist.
     """
-    view = cluster_view(catalogue, list(catalogue.problem.nodes))
+    view = cluster_view(catalogue, list(catalogue.problem.nodes), counts)
     certain: dict[Offer, dict[str, str]] = {}
     for claim in plan.claims:
         offer, unsure = catalogue.offer(claim), undecided[claim.name]
