@@ -178,10 +178,53 @@ def test_what_fits_elsewhere_goes_first_and_the_figures_are_of_all_nodes(
 def test_fewer_are_tried_when_all_that_fit_cannot_go(monkeypatch: pytest.MonkeyPatch) -> None:
     several = [node(f"a{number}") for number in range(7)]
     fits = [one.name for one in several]
-    case = parts(*several, fits=fits, saved={"a0": 5, "a0 a1": 9}, worth=dict.fromkeys(fits, 995.0))
+    case = parts(*several, fits=fits, saved={"a0": 1000, "a0 a1": 9}, worth=dict.fromkeys(fits, 995.0))
     found = case.play(monkeypatch)
     assert (names(found.move), case.tried) == ("a0", [" ".join(fits), "a0 a1 a2", "a0"])
     assert found.tried == 3
+
+
+@pytest.mark.parametrize(
+    ("price", "cost", "least", "saved", "gone"),
+    [
+        (3000, 3.0, 500, 2500, "b1"),  # 750 for each of two further pods, where a1 saves 500
+        (3000, 7.0, 500, 2500, "b1"),  # 250 for each of six: half as much
+        (3000, 7.0, 500, 2499, "a1"),
+        (3000, 8.0, 500, 2500, "a1"),
+        (3000, 3.0, 2500, 500, "a1"),  # does not save more
+        (3000, 3.0, 500, 900, "a1"),  # does not save what it promised
+        (3000, 3.0, 500, None, "a1"),  # no plan
+        (3000, 3.0, 0, 3000, "a1"),  # without another node it goes in its turn
+        (900, 1.0, 400, 500, "a1"),
+    ],
+)
+def test_a_larger_saving_is_preferred_to_what_goes_without_another_node(
+    monkeypatch: pytest.MonkeyPatch, price: int, cost: float, least: int, saved: int | None, gone: str
+) -> None:
+    """Pods move once a day: once they have filled the room of small nodes, a large one cannot go any more."""
+    savings = {"a1": 1000} | ({"b1": saved} if saved is not None else {})
+    left = {"b1": least} if least else {}
+    case = parts(node("a1"), node("b1", price, cost=cost), fits=("a1",), saved=savings, left=left)
+    found = case.play(monkeypatch)
+    assert names(found.move) == gone
+    assert [names(move) for move in found.others] == ([] if gone == "a1" else ["a1"])
+    assert found.complete
+
+
+def test_few_nodes_are_tried_for_a_larger_saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    dear = [node(f"b{number}", 2000 + number) for number in range(6)]
+    left = dict.fromkeys((one.name for one in dear), 10)
+    case = parts(node("a1"), *dear, fits=("a1",), saved={"a1": 1000}, left=left)
+    found = case.play(monkeypatch)
+    assert (names(found.move), found.refusals) == ("a1", ())
+    assert case.tried == ["a1", "b5", "b4", "b3", "b2"]
+
+
+def test_no_larger_saving_is_looked_for_once_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    savings = {"a1": 1000, "b1": 2990}
+    case = parts(node("a1"), node("b1", 3000), fits=("a1",), saved=savings, left={"b1": 10}, work=40)
+    assert names(case.play(monkeypatch, work=40).move) == "a1"
+    assert names(case.play(monkeypatch).move) == "b1"
 
 
 def test_nodes_that_save_most_per_pod_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +389,7 @@ def test_of_spot_nodes_that_nothing_follows_those_go_whose_pods_find_room(
 ) -> None:
     candidates = tuple(node(f"a{number}", spot=True) for number in range(5))
     fits = tuple(one.name for one in candidates)
-    case = parts(*candidates, fits=fits, homeless=("a1", "a3"), saved={"a0 a2 a4": 9})
+    case = parts(*candidates, fits=fits, homeless=("a1", "a3"), saved={"a0 a2 a4": 3000})
     assert names(case.play(monkeypatch).move) == "a0 a2 a4"
     assert case.tried == [" ".join(fits), "a0 a2 a4"]
     assert case.buys == [False, False]
@@ -689,7 +732,7 @@ def test_nodes_that_cost_more_than_their_pods_are_worth_go_next_the_emptiest_fir
             "allowed": {"a": 1, "b": 1},
         },
         fits=("a1",),
-        saved={"a1": 500},
+        saved={"a1": 1000},
         worth={"a1": 0.0, "a2": 700.0, "a3": 750.0, "a4": 751.0, "b1": 0.0, "c1": 0.0},
     )
     found = case.play(monkeypatch)

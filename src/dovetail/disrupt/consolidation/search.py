@@ -79,7 +79,8 @@ UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
 _SPARSE = 0.8  # one node is given up for several only if its pods are worth less than this share of its price
-_NEARLY_AS_GOOD = 0.5  # of the best saving per pod: a larger set that reaches so much is preferred
+_NEARLY_AS_GOOD = 0.5  # of the best saving per pod: what saves more and reaches so much is preferred
+_LARGER = 4  # nodes at most that are tried for a larger saving than that of what goes without others
 _NODES_PER_UNIT = 20  # of a what-if, looked at in one unit of work
 
 
@@ -136,7 +137,9 @@ class _Search:
             return Finding(None, self._refusals(), next=self._next(None))
         self._candidates = list(self._known())
         move = yield from self._deleted()
-        if move is None:
+        if move is not None:
+            move = yield from self._or_larger(move)
+        else:
             move = yield from self._together()
         if move is None and self._work.left:
             self._at = SINGLE
@@ -218,6 +221,33 @@ class _Search:
                 return move
             chosen = chosen[: len(chosen) // 2]
         return None
+
+    def _or_larger(self, move: Move) -> Generator[Problem, Plan, Move]:
+        """A node whose replacement saves more than this move that buys none, if it is worth the further pods.
+
+        Pods move once a day: those of a large node that is nearly empty often have no moves left once they
+        have filled the room that smaller nodes had for them.
+        """
+        replacing, going = self._question.move_budget(replacing=True), {one.name for one in move.candidates}
+        found = []
+        for candidate in self._candidates:
+            if candidate.name in going or candidate.price <= move.saving:
+                continue
+            most = self._hope(candidate)
+            if most < candidate.price and _worth_more(most, 1 + candidate.cost, move):
+                found.append((-most, candidate.name, candidate))
+        for _, _, candidate in sorted(found, key=lambda entry: entry[:2])[:_LARGER]:
+            if not self._work.left:
+                break
+            other = yield from self._tried((candidate,), quiet=self._only_room((candidate,)))
+            # It may still go later, such as without another node: why not now is no reason to stay.
+            self._stay.pop(candidate.name, None)
+            if other is None or self._too_little(candidate, other.saving, replacing):
+                continue
+            if other.claims and _worth_more(other.saving, other.cost, move):
+                self._others = [move]
+                return other
+        return move
 
     def _stuck(self, candidate: Candidate) -> bool:
         """True iff its pods found no room when it alone was imagined away: without others there is less."""
@@ -385,6 +415,11 @@ class _Search:
             chosen[0].price - chosen[0].needed
             < self._memory.market.after_spot(self._question.problem, chosen[0]).least
         )
+
+
+def _worth_more(saving: float, cost: float, move: Move) -> bool:
+    """True iff so much is saved more than by the move, and nearly as much for each further pod."""
+    return saving > move.saving and saving - move.saving >= _NEARLY_AS_GOOD * move.rate * (cost - move.cost)
 
 
 def _without_room(chosen: Sequence[Candidate], plan: Plan) -> frozenset[str]:
