@@ -199,6 +199,25 @@ def test_items_of_a_pod_list_are_pods(tmp_path: Path) -> None:
     assert first.document["kind"] == "Pod"
 
 
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "n"}, "spec": {}, "status": {}}
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "uid": "s"}, "data": {}}
+LIST = {"kind": "List", "items": [pod("in")]}
+
+
+@pytest.mark.parametrize("other", [NODE, SECRET, LIST, pod("twice"), 3, None])
+def test_what_stands_among_pods_is_read_as_where_it_stands_before_them(tmp_path: Path, other: object) -> None:
+    file = tmp_path / "pods.json"
+    orders = [[other, pod("a"), pod("b", "22222")], [pod("a"), other, pod("b", "22222")]]
+    texts = [json.dumps({"apiVersion": "v1", "kind": "List", "items": items}) for items in orders]
+    first, among = (outcome(file, text, strict=False) for text in texts)
+    if isinstance(first, str):
+        assert among.partition("column")[0] == first.partition("column")[0]
+        return
+    assert (among[0], among[1]) == (first[0], first[1])
+    shown = [sorted((one[0].key, one[1], one[-1]) for one in found[2]) for found in (first, among)]
+    assert shown[0] == shown[1]
+
+
 def test_replicas_share_their_spec(tmp_path: Path) -> None:
     on_nodes = [pod("three", nodeName="n1"), pod("four", nodeName="n2")]
     items = [pod("one", "11111"), pod("two", "22222"), *on_nodes]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -14,10 +15,12 @@ import msgspec
 from dovetail.base.errors import InputError
 from dovetail.reading.kinds import is_from_server
 from dovetail.reading.located import Located
-from dovetail.reading.served import ServedPod, ServedPods
+from dovetail.reading.served import PodText, ServedPod, ServedPods
 
 _SPACE = " \t\r\n"
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")  # two items of a list
+_POD = re.compile(rb'"kind":\s*"Pod(?:List)?"')
+_BEGIN, _END = 512, 65_536  # bytes: a pod says what it is in its first lines, and few take more in all
 
 
 class _List(msgspec.Struct):
@@ -28,7 +31,16 @@ class _List(msgspec.Struct):
     api_version: str = msgspec.field(name="apiVersion", default="")
 
 
+class _PodList(msgspec.Struct):
+    """The same of pods, or of what has no other fields, in parts: each is parsed once, not twice."""
+
+    kind: str
+    items: tuple[PodText, ...]
+    api_version: str = msgspec.field(name="apiVersion", default="")
+
+
 _ENVELOPE = msgspec.json.Decoder(_List)
+_PODS = msgspec.json.Decoder(_PodList)
 
 
 def read_json(text: bytes, source: str) -> Iterator[Located]:
@@ -38,6 +50,10 @@ def read_json(text: bytes, source: str) -> Iterator[Located]:
     line if malformed.
     """
     try:
+        pods = _pods(text)
+        if pods is not None:
+            yield from _pod_list(pods, text, source)
+            return
         envelope = _envelope(text)
         if envelope is not None or _is_one(text):
             yield from _document(text, source, _Lines(text), 0, envelope)
@@ -81,28 +97,94 @@ def _envelope(text: bytes) -> _List | None:
         return None
 
 
+def _pods(text: bytes) -> _PodList | None:
+    """Of a text that is a list of pods, or of what looks like them, and nothing else.
+
+    Where anything else is in the list, that was in vain (0.05 s of 0.4 for 87 MB): so it begins and ends in
+    pods.
+    """
+    if not (_POD.search(text, 0, _BEGIN) and _POD.search(text, max(0, len(text) - _END))):
+        return None
+    try:
+        found = _PODS.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return found if found.items and found.kind.endswith("List") else None
+
+
+def _pod_list(found: _PodList, text: bytes, source: str) -> Iterator[Located]:
+    inherited = _inherited(found.kind, found.api_version)
+    pods, items = ServedPods(), _Items(text)
+    for index, parts in enumerate(found.items):
+        pod = pods.of(parts, inherited)
+        if pod is not None:
+            yield ServedPod(pod, source, partial(items.place, index), partial(items.text, index), inherited)
+        else:
+            yield items.located(index, source, inherited)
+
+
+def _inherited(kind: str, api_version: str) -> dict[str, str]:
+    """What the items of a list of that kind need not say."""
+    own = kind.removesuffix("List")
+    return {"apiVersion": api_version, "kind": own} if own else {}
+
+
+class _Items:
+    """Where the items of a text that is a list are: looked up once one of them is asked for."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._lines = _Lines(text)
+
+    @cached_property
+    def _found(self) -> tuple[list[tuple[int, int]], list[Callable[[], tuple[int, int]]]]:
+        spans = list(_spans(_ENVELOPE.decode(self._text).items, self._text, 0))
+        return spans, [self._lines.place(start) for start, _ in spans]
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Line and column."""
+        return self._found[1][index]()
+
+    def text(self, index: int) -> str:
+        start, end = self._found[0][index]
+        return self._text[start:end].decode()
+
+    def located(self, index: int, source: str, inherited: Mapping[str, str]) -> Located:
+        """With a closer look than at a pod."""
+        start, end = self._found[0][index]
+        self.place(index)  # all of them are known from then on
+        return _item(self._text[start:end], source, self._lines, start, inherited)
+
+
+def _spans(items: Sequence[msgspec.Raw], text: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """The items of a list that begins at `at` come in the order of the text, with a comma between them."""
+    for index, item in enumerate(items):
+        start = _BETWEEN.match(text, at).end() if index else text.index(bytes(item), at)  # type: ignore[union-attr]
+        at = start + len(memoryview(item))
+        yield start, at
+
+
+def _item(part: bytes, source: str, lines: _Lines, at: int, inherited: Mapping[str, str]) -> Located:
+    found = _located(part, source, lines, at)
+    if isinstance(found.value, dict):
+        for key, value in inherited.items():
+            found.value.setdefault(key, value)
+    return found
+
+
 def _document(part: bytes, source: str, lines: _Lines, at: int, envelope: _List | None) -> Iterator[Located]:
     """The document that begins at `at` of the text, or its items."""
     if envelope is None or not envelope.items or not envelope.kind.endswith("List"):
         yield _located(part, source, lines, at)
         return
-    inherited = {"apiVersion": envelope.api_version, "kind": envelope.kind.removesuffix("List")}
-    inherited = inherited if inherited["kind"] else {}
+    inherited = _inherited(envelope.kind, envelope.api_version)
     pods, text = ServedPods(), lines.text
-    for index, item in enumerate(envelope.items):
-        size = len(memoryview(item))
-        # The items come in the order of the text, with a comma between them.
-        at = _BETWEEN.match(text, at).end() if index else text.index(bytes(item), at)  # type: ignore[union-attr]
+    for item, (start, end) in zip(envelope.items, _spans(envelope.items, text, at), strict=True):
         pod = pods.read(item, inherited)
         if pod is not None:
-            yield ServedPod(pod, source, lines.place(at), _piece(text, at, at + size), inherited)
+            yield ServedPod(pod, source, lines.place(start), _piece(text, start, end), inherited)
         else:
-            found = _located(bytes(item), source, lines, at)
-            if isinstance(found.value, dict):
-                for key, value in inherited.items():
-                    found.value.setdefault(key, value)
-            yield found
-        at += size
+            yield _item(bytes(item), source, lines, start, inherited)
 
 
 def _located(part: bytes, source: str, lines: _Lines, at: int) -> Located:

@@ -66,8 +66,8 @@ class _Metadata(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=F
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
-class _Text(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
-    """A pod with its parts still as text."""
+class PodText(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
+    """A pod with its parts still as text; an object of another kind may look like one."""
 
     metadata: msgspec.Raw
     spec: msgspec.Raw
@@ -76,7 +76,7 @@ class _Text(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False
     kind: str = ""
 
 
-_TEXT = msgspec.json.Decoder(_Text)
+_TEXT = msgspec.json.Decoder(PodText)
 
 
 class ServedPod(Located):
@@ -131,16 +131,22 @@ class ServedPods:
         self._meta = Shape(object_meta())
 
     def read(self, text: msgspec.Raw, inherited: Mapping[str, str]) -> Pod | None:
-        """The pod that the closer look would make of a text; None where only that can tell.
+        """The pod that the closer look would make of a text; None where only that can tell: see `of`."""
+        try:
+            return self.of(_TEXT.decode(text), inherited)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+
+    def of(self, parts: PodText, inherited: Mapping[str, str]) -> Pod | None:
+        """The pod that the closer look would make of these parts; None where only that can tell.
 
         That is so where there is anything to say of it, and of pods that no server has had. The volume with
         the credentials of a pod has a name of no meaning, here the same in all.
         """
+        kind = parts.api_version or inherited.get("apiVersion"), parts.kind or inherited.get("kind")
+        if kind != (Pod.API_VERSION, Pod.KIND):
+            return None
         try:
-            parts = _TEXT.decode(text)
-            kind = parts.api_version or inherited.get("apiVersion"), parts.kind or inherited.get("kind")
-            if kind != (Pod.API_VERSION, Pod.KIND):
-                return None
             metadata = self._metadata(bytes(parts.metadata))
             if metadata is None:
                 return None
