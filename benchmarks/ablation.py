@@ -149,6 +149,11 @@ _BOUND = (
     Part(
         "topology bound: shares of nodes", ((topology_model, "shares", _no_shares),), (topology_model.shares,)
     ),
+    Part(
+        "topology bound: shares of domains",
+        ((search_state, "pinned", lambda *_: None),),
+        (topology_model.pinned,),
+    ),
     Part("whole nodes: shares of nodes", ((compact_mip, "shares", _no_shares),), (dual_feasible,)),
     Part(
         "plan of a proof's patterns",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 
 from dovetail.model.labels import SPOT
 from dovetail.solve.assign.strategies import Strategy
@@ -119,10 +119,8 @@ def _moves(target_nodes: Sequence[TargetNode], waiting: _Pods) -> Iterator[Move]
             yield _emptied(target_nodes, pair, waiting)
         return
     bought = [number for number in numbers if target_nodes[number].row < 0]
-    for number in bought:
-        yield _emptied(target_nodes, (number,), ())
-    for pair in combinations(bought, 2):
-        yield _emptied(target_nodes, pair, ())
+    for some in chain(combinations(bought, 1), combinations(bought, 2)):
+        yield _emptied(target_nodes, some, ())
 
 
 def _emptied(target_nodes: Sequence[TargetNode], some: tuple[int, ...], waiting: _Pods) -> Move:

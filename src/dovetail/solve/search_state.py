@@ -16,10 +16,10 @@ from dovetail.solve.bound.provers import Proofs, Question, prove
 from dovetail.solve.bound.relaxation import Early
 from dovetail.solve.bound.scope import Kinds, Placement, Scope, kinds_placed, scope_of
 from dovetail.solve.bound.topology_mip import TopologyBound
-from dovetail.solve.bound.topology_model import TargetNode
+from dovetail.solve.bound.topology_model import TargetNode, pinned, topology_sites_of
 from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
-from dovetail.solve.colgen.generation import MarketProof
+from dovetail.solve.colgen.generation import Generator, MarketProof
 from dovetail.solve.instance.arrays import Amounts, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
@@ -27,6 +27,8 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM
 from dovetail.solve.tolerances import CLOSE, FEW
+
+_CELLS = 4_000_000  # pod classes times offerings that take half a second to share out by domains
 
 
 class SolveContext:
@@ -75,9 +77,7 @@ class SolveContext:
     def placeable(self) -> list[bool]:
         """Per pod class, whether such a pod would fit somewhere if it were alone."""
         bought: list[bool] = np.asarray(self.feasible.any(axis=1)).tolist()
-        return [
-            bought[pod_class.index] or self._on_node(pod_class) for pod_class in self.instance.pod_classes
-        ]
+        return [bought[one.index] or self._on_node(one) for one in self.instance.pod_classes]
 
     def _on_node(self, pod_class: PodClass) -> bool:
         nodes = self.instance.nodes
@@ -187,13 +187,34 @@ class Case:
             [self.dual_values.get(index, instance.pod_classes[index].value) for index in scope.pod_classes]
         )
         known = dual_values if self.dual_values else None
-        rules = partial(self.context.topology_bound.bound, self.free, promised, hourly)
+        rules = partial(self._ruled, promised, hourly)
         proof = prove(Question(proofs, hourly, known, self.tied, rules))
         if not proofs.better or len(scope.pods) < len(promised):  # a proof leaves out pods without offerings
             return proof, None
-        return proof, plan_from_patterns(
-            (instance, columns, Limits(instance, columns)), scope, proofs.better, hourly
-        )
+        supply = instance, columns, Limits(instance, columns)
+        return proof, plan_from_patterns(supply, scope, proofs.better, hourly)
+
+    def _ruled(self, promised: Kinds, hourly: int) -> int:
+        """What rules between pods prove: all of them, or where these are too many, those that say how many
+        pods each domain must hold.
+        """
+        work, context = self.context.instance.work, self.context
+        found = context.topology_bound.bound(self.free, promised, hourly)
+        size = len(promised) * len(context.columns.price)
+        if found or size > _CELLS * min(work.seconds, 1.0) or not context.instance.topology.groups:
+            return found
+        sites = topology_sites_of(context.instance, context.columns, self.free, promised)
+        work.spend(sites.feasible.size)
+        scope = pinned(context.instance, sites)
+        if scope is None:
+            return found
+        proofs = Proofs(scope, work)
+        bound = proofs.relaxation().bound
+        if work.left and len(scope.pods) <= FEW:
+            generator = Generator(proofs.pricing, work)
+            generator.search(np.zeros((0, len(scope.pods)), dtype=np.int64))
+            bound = max(bound, proofs.columns(generator.dual_values, bound).bound)
+        return bound
 
 
 def sacrifices(given_up: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ others may be left without them. `surplus` finds those to take back.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -72,32 +73,17 @@ def _range(domains: Sequence[Domain], skew: Skew, pods: int) -> tuple[int, int]:
     if skew.floor is not None:
         start, top = min(start, skew.floor), min(top, skew.floor)
 
-    def reachable(level: int) -> bool:
-        return sum(max(0, level - domain.count) for domain in domains) <= pods
+    def too_high(level: int) -> bool:
+        return sum(max(0, level - domain.count) for domain in domains) > pods
 
     def roomy(level: int) -> bool:
         return sum(_highest(domains, level + skew.most)) >= pods
 
-    high = _last(reachable, start, min(top, start + pods))
+    # What is too high, or roomy, for one level is so for all above it.
+    high = start + bisect_left(range(start + 1, min(top, start + pods) + 1), True, key=too_high)
     if not roomy(high):
         return high, high
-    return _first(roomy, start, high), high
-
-
-def _last(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The last number for which it holds; it does for `low`, and from some number on it does not."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
-
-
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first number for which it holds; it does for `high`, and from some number on."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return high
+    return start + bisect_left(range(start, high), True, key=roomy), high
 
 
 def _filled(
@@ -186,9 +172,7 @@ def _by_quota(group: Group, slots: Sequence[Slot], pods: int, *, cheapest: bool)
         from_zero=len(group.universe) < max(1, group.id.min_domains),
     )
     shares = quotas(domains, skew, pods, cheapest=cheapest)
-    return [
-        part for name, share in zip(names, shares, strict=True) for part in _in_turn(by_domain[name], share)
-    ]
+    return [part for at, share in zip(names, shares, strict=True) for part in _in_turn(by_domain[at], share)]
 
 
 def _one_by_one(

@@ -152,9 +152,7 @@ class RuleChecker:
 
     def anchored(self, pod_class: PodClass, host: str) -> bool:
         """True iff a host has such a pod already that others may share it with."""
-        return any(
-            self._groups[index].matched.get(host, 0) for index in pod_class.matching if index in self._near
-        )
+        return any(self._groups[at].matched.get(host, 0) for at in pod_class.matching if at in self._near)
 
     def count(self, pod_class: PodClass, number: int, domain_of: DomainOf, step: int, ground: Ground) -> None:
         """Register `step` pods with every group that counts or is owned by them; forget them if negative."""

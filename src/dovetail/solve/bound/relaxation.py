@@ -46,6 +46,7 @@ def relax(
     free: Free | None = None,
     limits: tuple[Amounts, Amounts] | None = None,
     over: Callable[[], bool] = lambda: False,
+    most: int = MANY,
 ) -> Duals:
     """Solve the relaxation: fractions of nodes, pods of a pod class in fractions. All columns are given; the
     program gets what is cheapest for a pod of some kind, then what could hold more than it costs. With all of
@@ -53,7 +54,8 @@ def relax(
 
     `feasible` (S, C), `capacity` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,). `limits`: what a node
     of each column takes of what all share (C, L), and how much there is (L,). `over`: true iff
-    time is over. Then fewer kinds of pods are told apart, and the first prices do: it takes next to no time.
+    time is over. Then fewer kinds of pods are told apart than `most`, and the first prices do: it takes next
+    to no time.
     """
     pod_classes, resources = vectors.shape
     sold = len(price)
@@ -65,7 +67,7 @@ def relax(
     if not pod_classes or not len(price):
         none = np.zeros((len(price), resources))
         return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources), np.zeros(len(ends)))
-    kinds = kinds_of(feasible, capacity, vectors, demand, FEW if over() else MANY)
+    kinds = kinds_of(feasible, capacity, vectors, demand, FEW if over() else most)
     some = np.flatnonzero(kinds.feasible[:, :sold].any(axis=0))
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
     shares = np.zeros((len(price), len(ends)))

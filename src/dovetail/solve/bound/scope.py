@@ -524,9 +524,7 @@ def alike(instance: Instance, matching: Sequence[Collection[int]]) -> dict[int, 
 
 def endless(instance: Instance, pod_class: int, level: int) -> bool:
     """True iff one more node can be bought for such a pod whatever else is bought."""
-    free = [
-        table.index for table in instance.tables if table.pool.limits is None and not instance.commons.any
-    ]
+    free = [one.index for one in instance.tables if one.pool.limits is None and not instance.commons.any]
     if len(free) == len(instance.tables):
         return True
     known, last = instance.pod_classes[pod_class], instance.pod_classes[pod_class].levels[level]

@@ -228,9 +228,7 @@ class TopologyBound:
             return Ruled(bound)
         values = master.values(kept, answer.values)
         there = range(rows.topology_sites.bought, len(rows.topology_sites.price))
-        held = (
-            (site, [round(values[row[site]]) if site in row else 0 for row in rows.pods]) for site in there
-        )
+        held = ((at, [round(values[row[at]]) if at in row else 0 for row in rows.pods]) for at in there)
         nodes = [*master.nodes(kept, answer.values), *held]
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         cost = round(rows.cost(values) * NANO_DOLLARS)

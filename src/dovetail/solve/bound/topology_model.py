@@ -7,6 +7,7 @@ hold together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
+from dovetail.solve.bound.scope import Kinds, Scope, State, asked_by, node_rules, owned_by, reach_of, sites_of
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import integer_program
@@ -26,7 +27,7 @@ from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
 from dovetail.solve.instance.pool_table import PoolTable
-from dovetail.solve.instance.topology import SPREAD, NodeFilter, Pins
+from dovetail.solve.instance.topology import ANTI, SPREAD, NodeFilter, Pins
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,7 @@ def topology_sites_of(
     seen = _SiteLabels(instance, columns, found, concerned)
     reach = reach_of(instance, columns, seen.sites, found)
     anywhere, own, nodes = reach.anywhere, reach.own, reach.nodes
-    last = [
-        (kind.pod_class, len(instance.pod_classes[kind.pod_class].levels) - 1, kind.tier) for kind in kinds
-    ]
+    last = [(one.pod_class, len(instance.pod_classes[one.pod_class].levels) - 1, one.tier) for one in kinds]
     could = reach if last == list(found) else reach_of(instance, columns, seen.sites, last)
     useful = np.flatnonzero(own.any(axis=0))
     domains = seen.domains(useful)
@@ -322,6 +321,56 @@ class _SiteLabels:
 
     def _state(self, site: int) -> State:
         return self.sites.states[self._table(site).index][int(self.sites.state[site])]
+
+
+def pinned(instance: Instance, sites: TopologySites) -> Scope | None:
+    """The sites with so many pods as each domain must hold in the end as kinds of their own, sold there.
+
+    This is about rules that count one kind alone, which obeys them. A domain then holds so many more pods at
+    most than any that counts, or just one; what is too many for all others must be in it. None where there is
+    no such rule, or capacity is reserved.
+    """
+    counted = Counter(index for kind in sites.kinds for index in kind.matching)
+    parts: list[tuple[int, tuple[str, ...], Mask]] = []
+    for number, kind in enumerate(sites.kinds):
+        rest, may = kind.pods, sites.feasible[number]
+        for index in sorted(kind.owned & kind.matching):
+            group = instance.topology.groups[index].id
+            alone = counted[index] == 1 and not any(instance.before[index][0].values())
+            if not alone or len(rest) < len(kind.pods) or group.key not in sites.domains:
+                continue
+            values = np.array(sites.domains[group.key])
+            some = counts = np.unique(values[may])
+            least = len(rest) - len(some) + 1 if group.kind == ANTI else 0
+            if group.kind == SPREAD:
+                known = sites.counting[index]
+                counts = np.unique(values[may & sites.unlimited])
+                clear = (known.surely | known.foreign).all() and known.surely[may].all()
+                least = -(((len(some) - 1) * group.max_skew - len(rest)) // len(some)) if clear else 0
+            for domain in counts.tolist() if least > 0 and "" not in some else ():
+                parts.append((number, rest[:least], may & (values == domain)))
+                rest = rest[least:]
+        parts += [(number, rest, may)] if rest else []
+    sold = sites.bought
+    parts = [part for part in parts if part[2][:sold].any()]  # all others are on nodes that are there
+    if len(parts) <= len(sites.kinds) or (sites.most[:sold] < UNLIMITED).any():
+        return None
+    like, place = np.array([part[0] for part in parts]), np.array([part[2] for part in parts])
+    return Scope(
+        pod_classes=tuple(sites.kinds[number].pod_class for number in like.tolist()),
+        pods=tuple(part[1] for part in parts),
+        pools=((),) * len(parts),
+        vectors=sites.vectors[like],
+        feasible=place[:, :sold],
+        capacity=sites.capacity[:sold],
+        price=sites.price[:sold],
+        conflict=sites.conflict[np.ix_(like, like)],
+        free=sites.capacity[sold:],
+        allowed=place[:, sold:],
+        free_names=("",) * (len(sites.price) - sold),
+        rules=(),
+        most=np.zeros(0, dtype=np.int64),
+    )
 
 
 _INFINITE = highspy.kHighsInf

@@ -413,9 +413,7 @@ class Construction:
         driven_out = [(index, pod) for _, index, _, pod in self._seated()]
         if builder.over:
             return [*move.loose, *driven_out, *others]
-        left = frozenset(
-            (self._sites[number].name, pod) for number, pod in move.left if number in self._sites
-        )
+        left = frozenset((self._sites[at].name, pod) for at, pod in move.left if at in self._sites)
         builder.guide = Guide(rows=move.left_rows, sites=left)
         waiting = builder.insert([*move.loose, *driven_out], bought_first=False)
         builder.guide = _FREE

@@ -73,14 +73,10 @@ def _filled(
     origin, rest, nodes = scope.origin, scope.demand, []
     assert origin is not None
     capacity = np.maximum(diverse_room(instance, columns, scope.vectors[:, : len(instance.axis.names)]), 0)
-    capacity = capacity[origin.sites.column]
+    capacity = capacity[origin.sites.column[origin.site]]
     for pattern in patterns:
         for _ in range(pattern.number):
-            most = (
-                scope.free[pattern.column]
-                if pattern.free
-                else capacity[origin.sites.column[origin.site[pattern.column]]]
-            )
+            most = (scope.free if pattern.free else capacity)[pattern.column]
             counts = np.minimum(pattern.counts, rest)
             left = most - counts @ scope.vectors[:, : len(most)]
             held = np.flatnonzero(counts)

@@ -157,44 +157,26 @@ class Explainer:
 
 
 def _type_failure(meets: bool, fits: bool, offered: bool) -> str:
-    match (meets, fits, offered):
-        case (False, False, False):
-            return (
-                "no instance type met the scheduling requirements or had enough resources "
-                "or had a required offering"
-            )
-        case (False, False, True):
-            return "no instance type met the scheduling requirements or had enough resources"
-        case (False, True, False):
-            return "no instance type met the scheduling requirements or had a required offering"
-        case (True, False, False):
-            return "no instance type had enough resources or had a required offering"
-        case (False, True, True):
-            return "no instance type met all requirements"
-        case (True, False, True):
-            return "no instance type has enough resources"
-        case (True, True, False):
-            return "no instance type has the required offering"
-    return ""
+    """What no type does, whatever else it does, in the words for several criteria or for one; "" if none."""
+    criteria = (
+        (meets, "met the scheduling requirements", "met all requirements"),
+        (fits, "had enough resources", "has enough resources"),
+        (offered, "had a required offering", "has the required offering"),
+    )
+    failed = [words for met, *words in criteria if not met]
+    texts = [words[len(failed) == 1] for words in failed]
+    return f"no instance type {' or '.join(texts)}" if texts else ""
 
 
 def _pair_failure(held: Mask, sized: Mask, found: Mask) -> str:
     """Each criterion is met by some type, but not all by one."""
-    if not held.any():
-        return (
-            "no instance type which met the scheduling requirements and the required offering "
-            "had the required resources"
-        )
-    if not sized.any():
-        return (
-            "no instance type which met the scheduling requirements and had enough resources, "
-            "had a required offering"
-        )
-    if not found.any():
-        return (
-            "no instance type which had enough resources and the required offering "
-            "met the scheduling requirements"
-        )
+    for some, two, third in (
+        (held, "met the scheduling requirements and the required offering", "had the required resources"),
+        (sized, "met the scheduling requirements and had enough resources,", "had a required offering"),
+        (found, "had enough resources and the required offering", "met the scheduling requirements"),
+    ):
+        if not some.any():
+            return f"no instance type which {two} {third}"
     return "no instance type met the requirements/resources/offering tuple"
 
 

@@ -175,11 +175,9 @@ def compact_model(
         [np.full(pod_classes, highspy.kHighsInf), np.zeros(rows - pod_classes), most]
     )
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    starts = np.concatenate(
-        [
-            np.arange(pods) * (resources + 1),
-            pods * (resources + 1) + np.arange(columns + 1) * node_index.shape[1],
-        ]
+    nodes_from = pods * (resources + 1)
+    starts = np.append(
+        np.arange(0, nodes_from, resources + 1), nodes_from + np.arange(columns + 1) * node_index.shape[1]
     )
     model.a_matrix_.start_ = starts.astype(np.int32)
     model.a_matrix_.index_ = np.concatenate([pod_index.ravel(), node_index.ravel()]).astype(np.int32)

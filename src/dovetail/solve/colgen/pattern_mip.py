@@ -239,11 +239,8 @@ class PatternSearch:
     def _search(self, column: int, items: Amounts, aim: tuple[float, Floats], width: int) -> Amounts | None:
         """Patterns over the items (M, n); None where there are too many partial ones."""
         above, prices = aim
-        needs, dual_values, copies = (
-            self._pricing.vectors[items],
-            self._dual_values[items],
-            self._copies[column][items],
-        )
+        needs, dual_values = self._pricing.vectors[items], self._dual_values[items]
+        copies = self._copies[column][items]
         later = _after((np.maximum(dual_values - needs @ prices, 0.0) * copies)[:, None])[:, 0]
         rest = _after(needs * copies[:, None])
         apart = self._pricing.conflict[np.ix_(items, items)]
@@ -251,9 +248,8 @@ class PatternSearch:
         patterns: Amounts = np.zeros((1, len(items)), dtype=np.int64)
         for step in range(len(items)):
             asked = needs[step] > 0
-            number = np.minimum(
-                (capacity[:, asked] // needs[step][asked]).min(axis=1, initial=2**15 - 1), copies[step]
-            )
+            most = (capacity[:, asked] // needs[step][asked]).min(axis=1, initial=2**15 - 1)
+            number = np.minimum(most, copies[step])
             number[(patterns[:, apart[step]] > 0).any(axis=1)] = 0
             size = int(number.sum()) + len(number)
             if size > width * _MOST_FOLLOWED or not self._work.left:

@@ -111,9 +111,7 @@ class _Filling:
         """Leave out what is closed, if that is enough to pay; the nodes that stay and are open."""
         if np.count_nonzero(active) < MOSTLY * len(active):
             self._large = self._large[active[self._first : self._last]]
-            self._first, self._last = (
-                int(np.count_nonzero(active[:end])) for end in (self._first, self._last)
-            )
+            self._first, self._last = (int(np.count_nonzero(active[:at])) for at in (self._first, self._last))
             self._rows, self._left = self._rows[active], self._left[active]
             self._scale, self._open = self._scale[active], self._open[active]
             active = active[active]

@@ -56,9 +56,7 @@ class OfferingsTable:
         self.price: Amounts = np.concatenate(prices) if prices else np.zeros(0, dtype=np.int64)
         offerings = [offering for table in self._tables for offering in table.offerings]
         self.reservation = [item.reservation_id for item in offerings]
-        self.reserved = np.array(
-            [item.capacity_type == labels.RESERVED for item in offerings], dtype=np.bool_
-        )
+        self.reserved = np.array([one.capacity_type == labels.RESERVED for one in offerings], dtype=np.bool_)
         self.spot = np.array([item.capacity_type == labels.SPOT for item in offerings], dtype=np.bool_)
         self.left = {
             item.reservation_id: item.reservation_capacity for item in offerings if item.reservation_id

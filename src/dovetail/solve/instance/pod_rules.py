@@ -79,12 +79,8 @@ def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
     node = affinity.node_affinity if affinity else None
     together = affinity.pod_affinity if affinity else None
     apart = affinity.pod_anti_affinity if affinity else None
-    strict = [
-        item for item in spec.topology_spread_constraints if item.when_unsatisfiable != "ScheduleAnyway"
-    ]
-    anyway = [
-        item for item in spec.topology_spread_constraints if item.when_unsatisfiable == "ScheduleAnyway"
-    ]
+    strict = [one for one in spec.topology_spread_constraints if one.when_unsatisfiable != "ScheduleAnyway"]
+    anyway = [one for one in spec.topology_spread_constraints if one.when_unsatisfiable == "ScheduleAnyway"]
     terms = None
     if node and node.required is not None:
         every = node.required.node_selector_terms

@@ -297,13 +297,9 @@ class PoolTable:
             if key in self._sold.labelled:
                 base = self.base.by_key.get(key)
                 of_type = [_only(kind.requirements.by_key.get(key, base)) for kind in self.types]
-                of_kind = [
-                    _only(kind.by_key[key]) if key in kind.by_key else None for kind in self._sold.kinds
-                ]
+                of_kind = [_only(one.by_key[key]) if key in one.by_key else None for one in self._sold.kinds]
                 columns = zip(self._sold.kind.tolist(), self.column_type.tolist(), strict=True)
-                known = [
-                    of_type[number] if (value := of_kind[kind]) is None else value for kind, number in columns
-                ]
+                known = [of_type[at] if (value := of_kind[kind]) is None else value for kind, at in columns]
             else:
                 value = _only(self.base.by_key.get(key))
                 known = self._same.setdefault(value, [value] * len(self.offerings))

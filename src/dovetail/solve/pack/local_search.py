@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 import numpy as np
 
@@ -76,9 +75,7 @@ class _Steps:
 
     def _made(self, pattern: Amounts, limits: Limits) -> NodeCandidate | None:
         column, price = self._packer.cheapest(pattern[None])
-        made = (
-            self._packer.made(limits, int(column[0]), counts_of(pattern)) if np.isfinite(price[0]) else None
-        )
+        made = self._packer.made(limits, int(column[0]), counts_of(pattern)) if price[0] < np.inf else None
         if made is not None:
             limits.take(made)
         return made
@@ -281,7 +278,7 @@ class Improver:
     def run(self, packing: Packing, values: Floats, bound: float) -> Packing:
         """The improved packing. `bound`: a price that cannot be beaten."""
         draw = stream(0, "solve", "improve")
-        best = self._merged(self._emptied(packing), draw)
+        best = joined(self._packer, self._emptied(packing), self._start)
         price = self._packer.columns.price.astype(np.float64)
         for _ in range(TRIES):
             work = self._packer.instance.work
@@ -297,27 +294,7 @@ class Improver:
             if trial.left.any() or trial.price > sum(made.price for made in group):
                 continue
             best = self._emptied(replace(best, candidates=[*kept, *trial.candidates]))
-        return self._merged(best, draw)
-
-    def _merged(self, packing: Packing, draw: Random) -> Packing:
-        """Groups of nodes that one node can replace for no more money are replaced: fewer nodes win ties."""
-        packer, candidates = self._packer, list(packing.candidates)
-        for _ in range(MANY):
-            if len(candidates) < 2 or packer.instance.work.time_over:
-                break
-            size = min(len(candidates), draw.choice((2, 2, 3, 4, 5)))
-            chosen = sorted(draw.sample(range(len(candidates)), size))
-            cost = sum(candidates[index].price for index in chosen)
-            demand = self._patterns([candidates[index] for index in chosen]).sum(axis=0)
-            packer.instance.work.spend(1)
-            column, price = packer.cheapest(demand[None], cost)
-            if price[0] > cost:
-                continue
-            kept = [made for index, made in enumerate(candidates) if index not in chosen]
-            made = packer.made(self._start.after(kept), int(column[0]), counts_of(demand))
-            if made is not None and made.price <= cost:
-                candidates = [*kept, made]
-        return replace(packing, candidates=candidates)
+        return best
 
     def _emptied(self, packing: Packing) -> Packing:
         """Nodes whose pods all fit into the capacity of others are not bought; the dearest are tried first.
