@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -13,9 +14,11 @@ from dovetail.api.meta import is_true
 from dovetail.disrupt.pause import pause_of
 from dovetail.disrupt.pods import (
     Budgets,
+    Eviction,
     budget_allows,
     do_not_disrupt,
     evictable,
+    eviction,
     eviction_cost,
     reschedulable,
     unbound,
@@ -59,9 +62,13 @@ class NodeView:
         return self.node is not None and is_true(self.node.status.conditions, "Ready")
 
     @cached_property
+    def _evictions(self) -> tuple[Eviction, ...]:
+        return tuple(map(eviction, self.pods))
+
+    @cached_property
     def moving(self) -> tuple[Pod, ...]:
         """Its pods that come back elsewhere when it goes."""
-        return tuple(pod for pod in self.pods if reschedulable(pod))
+        return tuple(compress(self.pods, [one.moves for one in self._evictions]))
 
     @cached_property
     def leaving(self) -> tuple[Pod, ...]:
@@ -71,12 +78,12 @@ class NodeView:
     @cached_property
     def protected(self) -> tuple[Pod, ...]:
         """Its pods with an annotation that may keep the node from being disrupted."""
-        return tuple(pod for pod in self.pods if labels.DO_NOT_DISRUPT in pod.metadata.annotations)
+        return tuple(compress(self.pods, [one.protected for one in self._evictions]))
 
     @cached_property
     def empty(self) -> bool:
         """True iff no pod that would have to go elsewhere has a positive eviction cost."""
-        return not any(eviction_cost(pod) > 0 for pod in self.moving)
+        return not any(one.moves and one.cost > 0 for one in self._evictions)
 
     @cached_property
     def lasting_blockers(self) -> tuple[str, ...]:
@@ -89,7 +96,7 @@ class NodeView:
 
     @cached_property
     def _cost(self) -> float:
-        return sum(max(0.0, eviction_cost(pod)) for pod in self.moving)
+        return sum(max(0.0, one.cost) for one in self._evictions if one.moves)
 
     def rank(self) -> tuple[float, str]:
         """Sorts what saves most per disrupted pod first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -95,6 +96,22 @@ def do_not_disrupt_error(pod: Pod) -> str:
         return "" if parse_duration(text) > 0 else f"duration must be positive, got {text!r}"
     except ValueError as error:
         return str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What taking a pod off its node means. `protected`: it has an annotation that may keep it there."""
+
+    moves: bool
+    cost: float  # see `eviction_cost`
+    protected: bool
+
+
+@by_identity(32_768)
+def eviction(pod: Pod) -> Eviction:
+    """All of it at once: asked of each pod of a node again whenever any other pod there changes."""
+    protected = labels.DO_NOT_DISRUPT in pod.metadata.annotations
+    return Eviction(reschedulable(pod), eviction_cost(pod), protected)
 
 
 class Budgets:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from dovetail.api.core import Affinity, NodeSelectorTerm, Pod
+from dovetail.api.core import Affinity, NodeSelectorTerm, Pod, Toleration
 from dovetail.base.memo import by_identity
+from dovetail.disrupt.consolidation.churn import workload
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.requirement import Requirement
@@ -14,15 +16,22 @@ from dovetail.model.resources import excess, pod_requests
 Asked = tuple[tuple[str, int], ...]  # what a pod asks for, in order of names
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Of one pod. `plannable`: it is in plans whatever volumes there are (`left_out` looks at these too)."""
+
+    workload: str
+    asked: Asked
+    tolerations: tuple[Toleration, ...]
+    plannable: bool
+
+
 @by_identity(32_768)
-def asked(pod: Pod) -> Asked:
-    """What the pod asks for."""
-    return tuple(sorted(pod_requests(pod).items()))
-
-
-def plannable(pod: Pod) -> bool:
-    """True iff the pod is in plans whatever volumes there are (`left_out` looks at these as well)."""
-    return not (pod.spec.resource_claims or pod.spec.volumes or excess(pod))
+def demand(pod: Pod) -> Demand:
+    """All of it at once: asked of each pod of a node again whenever any other pod there changes."""
+    spec = pod.spec
+    plannable = not (spec.resource_claims or spec.volumes or excess(pod))
+    return Demand(workload(pod), tuple(sorted(pod_requests(pod).items())), spec.tolerations, plannable)
 
 
 @by_identity(32_768)

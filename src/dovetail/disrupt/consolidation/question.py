@@ -9,8 +9,8 @@ from functools import cached_property
 
 from dovetail.api.core import Pod, Toleration
 from dovetail.disrupt.consolidation.balanced import Score, Totals, scores
-from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since, workload
-from dovetail.disrupt.consolidation.demand import Asked, asked, may_keep_spot_out, plannable
+from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since
+from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
 from dovetail.model.plan import PlannedClaim
@@ -45,14 +45,18 @@ class Candidate:
         return self.offer[2] == labels.SPOT
 
     @cached_property
+    def _demands(self) -> tuple[Demand, ...]:
+        return tuple(map(demand, self.pods))
+
+    @cached_property
     def workloads(self) -> Mapping[str, int]:
         """Workload -> how many of its pods are of it."""
-        return Counter(map(workload, self.pods))
+        return Counter([one.workload for one in self._demands])
 
     @cached_property
     def kinds(self) -> Mapping[Asked, int]:
         """What a pod asks for -> how many of its pods do."""
-        return Counter(map(asked, self.pods))
+        return Counter([one.asked for one in self._demands])
 
     @cached_property
     def resources(self) -> frozenset[str]:
@@ -62,7 +66,7 @@ class Candidate:
     @cached_property
     def tolerations(self) -> frozenset[tuple[Toleration, ...]]:
         """Those of each of its pods."""
-        return frozenset(pod.spec.tolerations for pod in self.pods)
+        return frozenset([one.tolerations for one in self._demands])
 
     @cached_property
     def keeps_spot_out(self) -> bool:
@@ -72,7 +76,7 @@ class Candidate:
     @cached_property
     def plannable(self) -> bool:
         """True iff all its pods are in plans, whatever volumes there are."""
-        return all(map(plannable, self.pods))
+        return all(one.plannable for one in self._demands)
 
     @property
     def needed(self) -> int:
