@@ -193,13 +193,14 @@ def _mends(found: Sequence[Finding]) -> dict[str, dict[tuple[int, int], list[Men
 
 def _mend(source: str, at: Mapping[tuple[int, int], Sequence[Callable[[Editor], None]]]) -> int:
     """Write a file anew; answers how many mends took hold."""
+    from dovetail.base.writing import write_whole
     from dovetail.cli.convert_texts import mended
 
     path = Path(source)
     text, count = mended(source, path.read_text("utf-8"), at)
     if count:
         try:
-            path.write_text(text, "utf-8")
+            write_whole(path, text)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", source=source) from None
     return count

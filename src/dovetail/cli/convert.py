@@ -77,6 +77,8 @@ def convert(
 
 
 def _write(files: tuple[File, ...], outcome: Outcome, output: str, out: Path | None) -> None:
+    from dovetail.base.writing import write_whole
+
     texts = [(item, _text(found, output)) for item, found in zip(files, outcome.files, strict=True)]
     if out is None:
         for index, (_, text) in enumerate(texts):
@@ -89,7 +91,7 @@ def _write(files: tuple[File, ...], outcome: Outcome, output: str, out: Path | N
             name = item.relative if output == "yaml" else item.relative.with_suffix(".json")
             target = out / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
+            write_whole(target, text)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=str(out)) from None
 

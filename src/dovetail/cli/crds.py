@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.base.writing import write_whole
 
 _WIDTH = 110
 WEBHOOK_PORT = 8443  # as in Karpenter's charts
@@ -60,7 +61,7 @@ def crds(
         directory.mkdir(parents=True, exist_ok=True)
         for document in documents:
             file = directory / f"{file_name(document)}.{output}"
-            file.write_text(_text([document], output), "utf-8")
+            write_whole(file, _text([document], output))
             print(file)
     except OSError as error:
         raise InputError(

@@ -147,6 +147,9 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else OK
     except OSError as error:
+        if "temporary directory" in (error.strerror or ""):
+            complain(InputError(error.strerror or "", remedy="make room there, or name another in TMPDIR"))
+            return BAD_INPUT
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return _fault(error)
         full = InputError(f"the answer cannot be written: {error.strerror}", remedy="make room on the disk")

@@ -80,6 +80,7 @@ class WayBack:
 
     def write(self, path: Path) -> None:
         """As a file to be applied. Raises InputError where it is there already or cannot be written."""
+        from dovetail.base.writing import write_whole
         from dovetail.base.yaml_writing import all_written
 
         if path.exists():
@@ -90,7 +91,7 @@ class WayBack:
         # What is shared inside a document is written out.
         plain = json.loads(json.dumps(self.objects))
         try:
-            path.write_text(text + all_written(plain, allow_unicode=True), "utf-8")
+            write_whole(path, text + all_written(plain, allow_unicode=True))
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from None
 

@@ -91,6 +91,7 @@ class Dataset:
             self._parquet.write_table(table, draft)
             draft.replace(path)
         except OSError as error:
+            draft.unlink(missing_ok=True)
             raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
         self._waiting.clear()
 

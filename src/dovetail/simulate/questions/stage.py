@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError, InputErrors, Place
+from dovetail.base.writing import reason, whole_folder
 from dovetail.base.yaml_writing import all_written, written
 from dovetail.kube.memory.store import Change
 from dovetail.simulate.analysis.log import Record
@@ -58,10 +59,11 @@ def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Pa
         if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
             raise InputError("the folder is not empty", source=str(folder), remedy="name a new one")
         try:
-            shutil.copytree(source, folder, dirs_exist_ok=True)
-            _write(folder, addition)
+            with whole_folder(folder):
+                shutil.copytree(source, folder, dirs_exist_ok=True)
+                _write(folder, addition)
         except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", source=str(folder)) from None
+            raise InputError(f"cannot be written: {reason(error)}", source=str(folder)) from None
         try:
             yield folder
         except InputError as error:

@@ -13,6 +13,7 @@ import msgspec
 
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
+from dovetail.base.writing import reason, whole_folder
 from dovetail.base.yaml_writing import all_written, written
 from dovetail.reading import Manifest
 from dovetail.reading.yamltext import read_documents
@@ -53,22 +54,25 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
     rows = read_trace(wanted.trace.resolve()) if wanted.trace is not None else ()
     document = _scenario(found, wanted, steps, rows)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        if folder.is_dir() and any(folder.iterdir()):
             raise InputError("the folder is not empty", source=str(folder), remedy="name a new one")
-        text = written(document, allow_unicode=True, width=110)
-        (folder / FILES[0]).write_text(text, "utf-8")
-        listed = all_written(found.manifests, allow_unicode=True)
-        (folder / FILES[1]).write_text(listed, "utf-8")
-        (folder / ORIGINALS).parent.mkdir()
-        (folder / ORIGINALS).write_text(all_written(found.originals, allow_unicode=True), "utf-8")
-        if steps:
-            lines = "".join(f"{json.dumps(step.line(), separators=(',', ':'))}\n" for step in steps)
-            (folder / FILES[2]).write_text(lines, "utf-8")
-        if found.nodes:
-            (folder / FILES[3]).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in found.nodes))
+        with whole_folder(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            text = written(document, allow_unicode=True, width=110)
+            (folder / FILES[0]).write_text(text, "utf-8")
+            listed = all_written(found.manifests, allow_unicode=True)
+            (folder / FILES[1]).write_text(listed, "utf-8")
+            (folder / ORIGINALS).parent.mkdir()
+            (folder / ORIGINALS).write_text(all_written(found.originals, allow_unicode=True), "utf-8")
+            if steps:
+                lines = "".join(f"{json.dumps(step.line(), separators=(',', ':'))}\n" for step in steps)
+                (folder / FILES[2]).write_text(lines, "utf-8")
+            if found.nodes:
+                (folder / FILES[3]).write_bytes(
+                    b"".join(msgspec.json.encode(one) + b"\n" for one in found.nodes)
+                )
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(folder)) from None
+        raise InputError(f"cannot be written: {reason(error)}", source=str(folder)) from None
     return found.assumed
 
 

@@ -10,6 +10,7 @@ from string import Template
 from typing import Any
 
 from dovetail.base.errors import InputError
+from dovetail.base.writing import write_whole
 
 _PARTS = "dovetail.views.page"
 STYLES = ("uPlot.min.css", "parts.css")
@@ -45,7 +46,7 @@ def check_target(path: Path | None, flag: str = "--report") -> None:
 def write_page(page: str, path: Path) -> None:
     """Write a page to the file of --report; raises InputError when it cannot be written."""
     try:
-        path.write_text(page, "utf-8")
+        write_whole(path, page)
     except OSError as error:
         raise InputError(
             f"cannot write the report: {error.strerror}",
