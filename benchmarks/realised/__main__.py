@@ -3,14 +3,16 @@
 python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--alone] [--json FILE]
 python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json FILE]
 python -m benchmarks.realised --drift [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
+python -m benchmarks.realised --loss [--drift] [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 python -m benchmarks.realised --week [--seeds 3] [--jobs N] [--json FILE]
 python -m benchmarks.realised --beside [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 
 The first and the last play an hour, or `--minutes` of it: five are enough to see where pods go.
 The second form plays ten of them, or those that are named, on a real control plane as well, in the machine's
 own time, and prints each beside its simulation. The third lets all nodes drift after the burst, and takes
-half of the pods away an hour later. The fourth plays a week of a service that breathes, with a drift. The
-fifth plays each burst with Karpenter's heuristics too.
+half of the pods away an hour later. The fourth takes half of the pods away after the burst, and with --drift
+lets all nodes drift a quarter of an hour later. The fifth plays a week of a service that breathes, with a
+drift. The sixth plays each burst with Karpenter's heuristics too.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any
 from benchmarks.machine import facts
 from benchmarks.realised import cluster
 from benchmarks.realised.drift import play_drift
+from benchmarks.realised.loss import play_loss
 from benchmarks.realised.run import KARPENTERS, OURS, Realised, play, play_beside
 from benchmarks.realised.week import play_week
 from benchmarks.realised.workloads import FAMILIES, FIVE_HUNDRED, workloads
@@ -50,6 +53,11 @@ DRIFT_HEAD = (
     f" {'reach':>6} {'moved':>5} {'shed':>5} {'a $/h':>6} {'twice':>5} {'undone':>6} {'failed':>6}  nodes"
 )
 
+LOSS_HEAD = (
+    f"{'workload':20} {'seed':>4} {'$ spent':>8} {'$/h':>8} {'end':>6} {'moved':>5} {'twice':>5}"
+    f" {'undone':>6} {'failed':>6} {'renewed':>7}"
+)
+
 WEEK_HEAD = (
     f"{'workload':20} {'seed':>4} {'cost':>6} {'nodes':>5} {'moved':>5} {'twice':>5} {'undone':>6}"
     f" {'failed':>6}  commands"
@@ -69,6 +77,7 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="on a real control plane as well; needs Go")
     parser.add_argument("--alone", action="store_true", help="no node is nominated to the scheduler")
     parser.add_argument("--drift", action="store_true", help="let nodes drift, and pods go, after the burst")
+    parser.add_argument("--loss", action="store_true", help="let half of the pods go after the burst")
     parser.add_argument("--week", action="store_true", help="a week of a service that breathes, and a drift")
     parser.add_argument("--beside", action="store_true", help="with Karpenter's heuristics too")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
@@ -87,6 +96,12 @@ def main() -> int:
     families = arguments.family or list(FAMILIES)
     chosen = [one.name for one in workloads() if one.pods <= arguments.most and _family(one.name) in families]
     chosen = arguments.workload or chosen
+    if arguments.loss:
+        print(LOSS_HEAD)
+        run = partial(play_loss, drift=arguments.drift)
+        rows = list(_played(run, _loss_line, chosen, arguments.seeds, arguments.jobs))
+        _write(arguments.json, rows, {})
+        return 0
     if arguments.drift:
         print(DRIFT_HEAD)
         rows = list(_played(play_drift, _drift_line, chosen, arguments.seeds, arguments.jobs))
@@ -170,6 +185,13 @@ def _drift_line(row: Row) -> str:
         f" {row['most']:6.3f} {row['after']:6.3f} {row['end']:6.3f} {row['reach']:6.3f} {row['moved']:5}"
         f" {row['shed']:5} {row['shed'] / row['saved'] if row['saved'] else 0:6.1f} {row['twice']:5}"
         f" {row['undone']:6} {row['failed']:6}  {row['nodes']}"
+    )
+
+
+def _loss_line(row: Row) -> str:
+    return (
+        f"{row['workload']:20} {row['seed']:4} {row['spent']:8.3f} {row['last']:8.3f} {row['end']:6.3f}"
+        f" {row['evicted']:5} {row['twice']:5} {row['undone']:6} {row['failed']:6} {row['renewed']:7}"
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,12 @@ def play_drift(run: tuple[str, int]) -> dict[str, Any]:
     workload = next(one for one in workloads() if one.name == name)
     workload.update = []
     with tempfile.TemporaryDirectory() as folder:
-        first, objects = _written(workload, Path(folder) / "drift"), Objects()
+        changes = {DRIFT: changed(workload.base), SHRINK: halved(workload.burst)}
+        first, objects = write(workload, Path(folder) / "drift", changes, END), Objects()
         result = simulate(load(first).seeded(seed), spectator=objects)
         reachable = least(objects.write(Path(folder) / "end.json"), REGION, _prices(result.records))
-        workload.burst = _halved(workload.burst)
-        alone = workload.write(Path(folder) / "alone", BURST_MINUTES + 2)
-        bound = simulate(load(alone).seeded(seed)).records
-    found = drifted(result.records, result.start, _bound(bound), reachable / NANO_DOLLARS)
+        bound = proven(simulate(load(alone(workload, Path(folder) / "alone")).seeded(seed)).records)
+    found = drifted(result.records, result.start, bound, reachable / NANO_DOLLARS)
     return {"workload": name, "seed": seed, "seconds": round(result.wall_seconds, 1), **asdict(found)}
 
 
@@ -113,34 +112,41 @@ def _prices(records: Sequence[Record]) -> dict[str, int]:
     }
 
 
-def _bound(records: Sequence[Record]) -> float:
+def proven(records: Sequence[Record]) -> float:
     """$/h that the pods of a burst need at least."""
-    return sum(r["lowerBound"] for r in records if r["kind"] == "decision") / NANO_DOLLARS
+    return float(sum(r["lowerBound"] for r in records if r["kind"] == "decision") / NANO_DOLLARS)
 
 
-def _written(workload: Workload, folder: Path) -> Path:
-    """The scenario's folder, with a drift and a loss of half of the replicas."""
-    workload.write(folder, END)
+def alone(workload: Workload, folder: Path) -> Path:
+    """The scenario's folder of a burst of the half that stays, and of nothing else."""
+    return replace(workload, burst=halved(workload.burst)).write(folder, BURST_MINUTES + 2)
+
+
+def write(workload: Workload, folder: Path, changes: Mapping[int, Sequence[Document]], end: int) -> Path:
+    """The scenario's folder, so many minutes long; at those minutes these objects are applied."""
+    workload.write(folder, end)
     scenario = json.loads((folder / "scenario.yaml").read_text(encoding="utf-8"))
-    for minute, name, items in (
-        (DRIFT, "drift", [_changed(item) for item in workload.base if item["kind"] == "NodePool"]),
-        (SHRINK, "shrink", _halved(workload.burst)),
-    ):
-        at = f"{10 + minute // 60}:{minute % 60:02}"
-        scenario["changes"].append({"at": at, "file": f"changes/{name}.json"})
+    for minute, items in sorted(changes.items()):
+        file = f"changes/at-{minute}.json"
+        scenario["changes"].append({"at": f"{10 + minute // 60}:{minute % 60:02}", "file": file})
         listed = {"apiVersion": "v1", "kind": "List", "items": items}
-        (folder / "changes" / f"{name}.json").write_text(json.dumps(listed) + "\n", encoding="utf-8")
+        (folder / file).write_text(json.dumps(listed) + "\n", encoding="utf-8")
     (folder / "scenario.yaml").write_text(json.dumps(scenario) + "\n", encoding="utf-8")
     return folder
 
 
-def _changed(pool: Document) -> Document:
+def changed(base: Sequence[Document]) -> list[Document]:
+    """Its pools with another label in their templates."""
+    return [_relabelled(item) for item in base if item["kind"] == "NodePool"]
+
+
+def _relabelled(pool: Document) -> Document:
     spec = pool["spec"]
     template = {**spec["template"], "metadata": {"labels": {"revision": "2"}}}
     return {**pool, "spec": {**spec, "template": template}}
 
 
-def _halved(burst: Sequence[Document]) -> list[Document]:
+def halved(burst: Sequence[Document]) -> list[Document]:
     """Every Deployment with half of its replicas, rounded up."""
     return [
         {**item, "spec": {**item["spec"], "replicas": -(-item["spec"]["replicas"] // 2)}}

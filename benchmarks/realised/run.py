@@ -64,7 +64,7 @@ def play_beside(run: tuple[str, int], *, minutes: int = HOUR_MINUTES - BURST_MIN
         result, burst = _simulated(run, policy=policy, minutes=minutes)
         records, late = result.records, burst + EARLY
         row[policy] = {
-            "spent": _spent(records, burst, late) / NANO_DOLLARS,
+            "spent": spent(records, burst, late) / NANO_DOLLARS,
             "after": hourly(records, burst, late) / NANO_DOLLARS,
             "end": hourly(records, burst, result.end) / NANO_DOLLARS,
             "p99": realised(records, burst, result.end).p99,
@@ -123,7 +123,7 @@ def realised(records: Sequence[Record], burst: int, end: int) -> Realised:
         at_bound=_ratio(hourly(records, burst, bound_at), planned),
         at_end=_ratio(hourly(records, burst, end), planned),
         early=_ratio(
-            _spent(records, burst, burst + EARLY), planned * (burst + EARLY - _middle(starts)) // HOUR
+            spent(records, burst, burst + EARLY), planned * (burst + EARLY - _middle(starts)) // HOUR
         ),
         waves=len(bought) - len(first) + bool(first),
         p50=_at(waits, 50),
@@ -174,9 +174,9 @@ def hourly(records: Iterable[Record], burst: int, until: int) -> int:
     return sum(running.values())
 
 
-def _spent(records: Iterable[Record], burst: int, until: int) -> int:
+def spent(records: Iterable[Record], burst: int, until: int) -> int:
     """Nano-dollars that these instances cost until then."""
-    spent, running = 0, dict[str, tuple[int, int]]()
+    paid, running = 0, dict[str, tuple[int, int]]()
     for r in records:
         if r["t"] > until:
             break
@@ -184,8 +184,8 @@ def _spent(records: Iterable[Record], burst: int, until: int) -> int:
             running[r["instance"]] = r["t"], r["price"]
         elif r["kind"] == "instance.terminated" and r["instance"] in running:
             begun, price = running.pop(r["instance"])
-            spent += price * (r["t"] - begun) // HOUR
-    return spent + sum(price * (until - begun) // HOUR for begun, price in running.values())
+            paid += price * (r["t"] - begun) // HOUR
+    return paid + sum(price * (until - begun) // HOUR for begun, price in running.values())
 
 
 def _middle(instants: Sequence[int]) -> int:
