@@ -23,8 +23,8 @@ def test_what_is_counted_from_the_loss_on() -> None:
         at(2, "instance.started", instance="i-1", claim="a", price=DOLLAR),
         at(3, "pod.created", pod="p", owner="ReplicaSet/r"),
         at(19, "pod.evicted", pod="p"),
+        at(20, "instance.started", instance="i-2", claim="b", price=DOLLAR // 2),
         at(21, "disruption", reason="Underutilized", claims=["a"], replacements=["b"], snapshot="1"),
-        at(21, "instance.started", instance="i-2", claim="b", price=DOLLAR // 2),
         at(22, "pod.created", pod="q", owner="ReplicaSet/r"),
         at(50, "disruption", reason="Drifted", claims=["b"], replacements=[], snapshot="2"),
         at(50, "pod.evicted", pod="q"),
@@ -32,9 +32,7 @@ def test_what_is_counted_from_the_loss_on() -> None:
         at(55, "disruption.failed"),
     ]
     found = lost(records, 0, 80, 0.25)
-    assert found == Lost(
-        spent=(30 + 59 / 2) / 60, last=0.5, end=2.0, evicted=1, twice=0, undone=1, failed=1, renewed=15
-    )
+    assert found == Lost(spent=1.0, last=0.5, end=2.0, evicted=1, twice=0, undone=1, failed=1, renewed=15)
     assert lost(records[:1], 0, 80, 0.5).renewed == 0
 
 
