@@ -28,7 +28,7 @@ from pathlib import Path
 from benchmarks.machine import facts
 from benchmarks.solve.crowded import question
 from dovetail.base.clock import SECOND
-from dovetail.base.collector import collect_seldom
+from dovetail.base.collector import collect_between, collect_seldom
 from dovetail.cli.main import readers_may_leave
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
@@ -126,8 +126,9 @@ def size(seed: int) -> tuple[int, int]:
 async def _measured(arguments: argparse.Namespace) -> list[Sample]:
     nanoseconds = round(arguments.deadline * SECOND)
     seeds = range(arguments.first, arguments.first + arguments.problems)
-    collect_seldom()  # as the controller and its worker do
+    collect_seldom()  # as the controller does
     if arguments.cpu:
+        collect_between()  # as its worker does
         return [await _sample(seed, arguments, _by_cpu(nanoseconds, arguments.speed)) for seed in seeds]
     async with ProcessPlanner() as planner:
 

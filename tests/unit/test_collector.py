@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import weakref
 
-from dovetail.base.collector import collect_if_due
+import pytest
+
+from dovetail.base.collector import collect_between, collect_if_due
 
 
 class _Ring:
@@ -15,15 +17,23 @@ class _Ring:
         self.me = self
 
 
-def test_old_rings_go_while_nothing_waits_once_it_is_due() -> None:
-    gc.collect()
-    ring = _Ring()
-    known = weakref.ref(ring)
-    gc.collect(1)  # it is an old object now
-    del ring
-    collect_if_due()
-    assert known() is not None
-    for _ in range(5):
-        gc.collect(1)
-    collect_if_due()
-    assert known() is None
+@pytest.mark.parametrize(("idle", "objects"), [(True, 50_000), (False, 300_000)])
+def test_rings_go_between_questions_once_it_is_due(idle: bool, objects: int) -> None:
+    enabled = gc.isenabled()
+    try:
+        collect_between()
+        gc.collect()
+        ring = _Ring()
+        known = weakref.ref(ring)
+        del ring
+        collect_if_due(idle=idle)
+        assert known() is not None
+        held = [_Ring() for _ in range(objects)]
+        assert known() is not None
+        collect_if_due(idle=idle)
+        assert known() is None
+        del held
+        gc.collect()
+    finally:
+        if enabled:
+            gc.enable()

@@ -162,9 +162,8 @@ class Search:
         for made in packing.candidates:
             parts: list[Part] = []
             for index, number in made.counts:
-                bundles = items[index].bundles[given[index] : given[index] + number]
+                parts.append((items[index], items[index].bundles[given[index] : given[index] + number]))
                 given[index] += number
-                parts.append((items[index], bundles))
             self.bought.append(PlannedNode(made, tuple(parts)))
         return given
 
@@ -184,8 +183,8 @@ class Search:
 
     def _time_over(self, left: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """Try the pods that are left over once more, now that all others have their nodes."""
-        hopeless = [pair for pair in left if not self._context.placeable[pair[0]]]
-        left = [pair for pair in left if self._context.placeable[pair[0]]]
+        hopeless = [pair for pair in left if not self._context.placeable(pair[0])]
+        left = [pair for pair in left if self._context.placeable(pair[0])]
         if not left:
             return hopeless
         plan_state = PlanState(self.instance, self.limits, self.opened, seen=self.strategy.seen)
@@ -231,10 +230,8 @@ class Search:
         quick = self._tied and bool(self._context.stranded(pod for _, pod in left))
         proof, better = case.proof(hourly, quick=quick) if hourly else (Proof(), None)
         # Other nodes might have capacity for pods that are left over.
-        stuck = not left or not (
-            self.instance.nodes.nodes or any(self._context.feasible[at].any() for at, _ in left)
-        )
-        if better is not None and stuck:
+        open_ = self.instance.nodes.nodes or any(self._context.placeable(at) for at, _ in left)
+        if better is not None and not (left and open_):
             self.bought, self.existing, self.limits = better.bought, better.existing, better.limits
             claims = claims_of(self.instance, self.bought)
         return replace(answer(claims, proof), proven=not quick and not self.instance.work.frugal)
@@ -250,7 +247,7 @@ class Search:
     ) -> Answer:
         """What is decided by now, with that proof; not all was tried to prove something."""
         # What fits on nothing needs no time to be known.
-        untried = frozenset(pair for pair in self.not_attempted if self._context.placeable[pair[0]])
+        untried = frozenset(pair for pair in self.not_attempted if self._context.placeable(pair[0]))
         reasons = Reasons(self.instance, self.limits, untried)
         plan = written(self.instance, (claims, self.existing, self.bought), reasons.of(left), proof)
         pods = sum(len(claim.pods) for claim in claims) + sum(map(len, self.existing.values()))

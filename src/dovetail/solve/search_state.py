@@ -46,8 +46,9 @@ class SolveContext:
         self.slice_over = False  # True iff a packing was cut short, so that a proof got its share
         self._capacity = self.instance.nodes.capacity.copy()  # on existing nodes, before anything is placed
         self.topology_bound = TopologyBound(self.instance, self.columns)
-        self.feasible = self._feasible()
-        self.early = Early.of(self.instance, self.columns, self.feasible)
+        cells = len(self.instance.pod_classes) * len(self.columns.price)
+        work.spend(len(self.instance.pod_classes) + cells // CELLS)  # for `feasible`, where it is asked for
+        self._placeable: dict[int, bool] = {}
         self._appraised = False
         # Called with a plan before it is proven, if one of so many pods left over and that cost is `welcome`.
         self.found: Callable[[Answer], None] = lambda _: None
@@ -70,47 +71,60 @@ class SolveContext:
     def stranded(self, left: Iterable[str]) -> tuple[int, ...]:
         """The pod classes of those of these pods that would fit somewhere if they were alone."""
         names = set(left)
-        pairs = zip(self.instance.pod_classes, self.placeable if names else (), strict=False)
-        return tuple([one.index for one, alone in pairs if alone and not names.isdisjoint(one.pods)])
+        some = [one.index for one in self.instance.pod_classes if names and not names.isdisjoint(one.pods)]
+        return tuple(filter(self.placeable, some))
 
-    @cached_property
-    def placeable(self) -> list[bool]:
-        """Per pod class, whether such a pod would fit somewhere if it were alone."""
-        bought: list[bool] = np.asarray(self.feasible.any(axis=1)).tolist()
-        return [bought[one.index] or self._on_node(one) for one in self.instance.pod_classes]
+    def placeable(self, index: int) -> bool:
+        """Whether a pod of the class would fit somewhere if it were alone."""
+        known = self._placeable.get(index)
+        if known is None:
+            one = self.instance.pod_classes[index]
+            offered = zip(self.instance.tables, self._usable(one), strict=True)
+            held = any(
+                (usable & table.fits(one.vector)[table.column_type]).any() for table, usable in offered
+            )
+            known = self._placeable[index] = held or self._on_node(one)
+        return known
 
     def _on_node(self, pod_class: PodClass) -> bool:
         nodes = self.instance.nodes
         fits = np.all((self._capacity >= pod_class.vector) | (pod_class.vector == 0), axis=1)
-        return any(
-            bool((nodes.feasible(wanted, pod_class.levels[-1].rules) & fits).any())
-            for wanted in (pod_class.required if pod_class.levels else ())
-        )
+        asked = pod_class.required if pod_class.levels else ()
+        return any((nodes.feasible(wanted, pod_class.levels[-1].rules) & fits).any() for wanted in asked)
 
-    def _feasible(self) -> Mask:
+    @cached_property
+    def early(self) -> Early:
+        """Prices of resources for all pod classes. A crowd that there is no time to prove anything of does
+        without them, and without `feasible`."""
+        return Early.of(self.instance, self.columns, self.feasible)
+
+    @property
+    def priced(self) -> bool:
+        """True iff those prices are known."""
+        return "early" in vars(self) and self.early.known is not None
+
+    @cached_property
+    def feasible(self) -> Mask:
         """Columns that could hold each pod class if everything that can be given up were, (S, C)."""
         pod_classes = self.instance.pod_classes
         vectors = np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64)
         held = self.columns.holds(vectors.reshape(len(pod_classes), len(self.instance.axis.names)))
-        self.instance.work.spend(len(pod_classes) + held.size // CELLS)
-        usable: dict[int, Mask] = {}  # by ladder
-        for pod_class in pod_classes:
-            if pod_class.ladder not in usable:
-                usable[pod_class.ladder] = self._usable(pod_class)
+        usable = {one.ladder: one for one in pod_classes}
+        rows = {ladder: np.concatenate([*self._usable(one), held[:0, 0]]) for ladder, one in usable.items()}
         if pod_classes:
-            held &= np.array([usable[pod_class.ladder] for pod_class in pod_classes])
+            held &= np.array([rows[pod_class.ladder] for pod_class in pod_classes])
         return held
 
-    def _usable(self, pod_class: PodClass) -> Mask:
-        """Columns whose labels and taints suit one pod class, whatever its size, (C,)."""
-        parts = [np.zeros(0, dtype=np.bool_)]
+    def _usable(self, pod_class: PodClass) -> list[Mask]:
+        """Columns of each pool whose labels and taints suit one pod class, whatever its size, (C,)."""
+        parts = []
         for table in self.instance.tables:
             usable = np.zeros(len(table.offerings), dtype=np.bool_)
             for wanted in pod_class.required if pod_class.levels else ():
                 if self.instance.suits(table.index, wanted, pod_class.levels[-1].rules):
                     usable |= table.usable(wanted)
             parts.append(usable)
-        return np.concatenate(parts)
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +146,7 @@ class Case:
         not proven again.
         """
         late = not self.context.instance.work.provable
-        many = late and self.context.early.known is None and len(self.context.instance.pod_classes) > FEW
+        many = late and not self.context.priced and len(self.context.instance.pod_classes) > FEW
         if many and not self.context.proofs:
             return Proof(), None
         promised, key = self._promised()

@@ -24,7 +24,7 @@ from typing import BinaryIO, NoReturn
 
 import numpy as np
 
-from dovetail.base.collector import collect_if_due, collect_seldom
+from dovetail.base.collector import collect_between, collect_if_due
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning import wire
 from dovetail.solve.budget import Deadline
@@ -108,7 +108,7 @@ def main() -> None:
 
 def _run() -> NoReturn:
     bound_memory()
-    collect_seldom()
+    collect_between()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     # What anything prints goes to standard error: one stray byte would spoil the frames.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -133,8 +133,8 @@ def _serve(frames: queue.SimpleQueue[bytes], answers: BinaryIO) -> NoReturn:
         asked = hearing.take(wire.unpack(frames.get()))
         if asked is not None:
             _write(answers, _answer(*asked))
-            if frames.empty():
-                collect_if_due()
+            del asked  # with all that the question holds
+            collect_if_due(idle=frames.empty())
 
 
 def _answer(problem: Problem, question: wire.Question) -> Iterator[bytes]:

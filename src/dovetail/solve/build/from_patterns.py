@@ -72,8 +72,8 @@ def _filled(
     """The nodes with every pod on one; None where one finds no capacity."""
     origin, rest, nodes = scope.origin, scope.demand, []
     assert origin is not None
-    capacity = np.maximum(diverse_room(instance, columns, scope.vectors[:, : len(instance.axis.names)]), 0)
-    capacity = capacity[origin.sites.column[origin.site]]
+    column, vectors = origin.sites.column[origin.site], scope.vectors[:, : len(instance.axis.names)]
+    capacity = np.maximum(diverse_room(instance, columns, vectors, column), 0)[column]
     for pattern in patterns:
         for _ in range(pattern.number):
             most = (scope.free if pattern.free else capacity)[pattern.column]

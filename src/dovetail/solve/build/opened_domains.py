@@ -64,7 +64,7 @@ class OpenedDomains:
         """
         found: Opened = {}
         some = {id(planned.made): planned.made for planned in bought}.values()
-        different = {(made.pool, id(made.requirements), made.types): made for made in some}.values()
+        different = {(made.pool, id(made.requirements), id(made.types)): made for made in some}.values()
         opened_by: dict[tuple[str, NodeFilter], frozenset[str]] = {}
         for index, owned in sorted(self._spread_pods(existing, bought).items()):
             group = self._instance.topology.groups[index]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-
 from dovetail.model.offering import affordable
 from dovetail.model.plan import Unschedulable
 from dovetail.model.requirement import Requirements
@@ -27,7 +25,6 @@ class Explainer:
         self._instance = instance
         self._limits = limits
         self._known: dict[int, tuple[str, dict[str, str]]] = {}
-        self._offered: dict[tuple[int, Requirements], Mask] = {}
         self._open: dict[int, bool] = {}  # per pool with limits
 
     def explain(self, pod_class: PodClass, pod: str) -> Unschedulable:
@@ -95,7 +92,7 @@ class Explainer:
         both = table.base.add(*wanted)
         meets = table.type_mask(both)
         fits = table.fits(pod_class.vector)
-        offered = self._sold(pool, both)
+        offered = table.offered(both)
         text = _type_failure(bool(meets.any()), bool(fits.any()), bool(offered.any()))
         if not (meets & fits & offered).any() and (short := self._short(pool, both, meets & fits)):
             return short
@@ -141,19 +138,6 @@ class Explainer:
             if left.get(name, amount) < amount
         }
         return f"not enough is left of {', '.join(sorted(names))}" if names else ""
-
-    def _sold(self, pool: int, both: Requirements) -> Mask:
-        """Types of the pool that are offered in a way that meets the requirements, (T,)."""
-        known = self._offered.get((pool, both))
-        if known is None:
-            table = self._instance.tables[pool]
-            different = {each.requirements: None for each in table.offerings}
-            meets = {each for each in different if both.overlaps(each)}
-            known = np.zeros(len(table.types), dtype=np.bool_)
-            for number, offering in zip(table.column_type.tolist(), table.offerings, strict=True):
-                known[number] |= offering.requirements in meets
-            self._offered[pool, both] = known
-        return known
 
 
 def _type_failure(meets: bool, fits: bool, offered: bool) -> str:

@@ -14,6 +14,7 @@ from dovetail.model import labels
 from dovetail.model.plan import NO_ROOM, OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Unit
+from dovetail.solve.budget import CELLS
 from dovetail.solve.build.plan_state import PlannedNode
 from dovetail.solve.build.reasons import Explainer
 from dovetail.solve.instance.arrays import Amounts
@@ -90,9 +91,8 @@ def _relaxed(
         for unit in item.units(bundle)
     ]
     units += [unit for placed in existing.values() for unit in placed]
-    given_up: dict[tuple[int, int], tuple[str, ...]] = {}  # one value for all pods of a pod class and level
-    for pod_class, level in dict.fromkeys(unit[:2] for unit in units):
-        given_up[pod_class, level] = pod_classes[pod_class].levels[level].given_up
+    different = dict.fromkeys(unit[:2] for unit in units)  # one value for all pods of a pod class and level
+    given_up = {kind: pod_classes[kind[0]].levels[kind[1]].given_up for kind in different}
     return [(unit.pod, words) for unit in units if (words := given_up[unit[:2]])]
 
 
@@ -159,12 +159,11 @@ def _common(instance: Instance, made: NodeCandidate) -> dict[str, Any]:
 def _kept(instance: Instance, made: NodeCandidate) -> Amounts:
     """Columns of the pool's table that the cloud may pick for the node."""
     table = instance.tables[made.pool]
-    columns = np.flatnonzero(instance.columns(made.pool, made.requirements, made.vector))
+    instance.work.spend(1 + len(table.offerings) // CELLS)
     listed = np.zeros(len(table.types), dtype=np.bool_)
-    listed[list(made.types)] = True
-    columns = columns[listed[table.column_type[columns]]]
-    kept: Amounts = columns[table.reservation[columns] == made.reservation]
-    return kept
+    listed[list(made.types)] = True  # each holds the node's pods
+    kept = table.reservation == made.reservation if made.reservation else table.unreserved
+    return np.flatnonzero(kept & table.usable(made.requirements) & listed[table.column_type])
 
 
 def _lowered(table: PoolTable, made: NodeCandidate) -> Requirements:

@@ -67,8 +67,7 @@ class Nodes:
         """Nodes that suit and have capacity, in order of preference."""
         if not self.nodes:
             return []
-        rows, amounts = vector.nonzero()[0], vector.tolist()
-        asked = rows.tolist()
+        asked, amounts = vector.nonzero()[0].tolist(), vector.tolist()
         if any(amounts[row] > self._most[row] for row in asked):
             return []
         fits = self.feasible(wanted, rules).copy()
@@ -87,12 +86,8 @@ class Nodes:
 
     def attach_error(self, row: int, pod_class: PodClass) -> str:
         """'' iff the node can attach the pod's volumes, else why not."""
-        limits = self.nodes[row].volume_limits
-        return (
-            volume_limit_error(pod_class.volumes, self._volumes.get(row, {}), limits)
-            if pod_class.volumes
-            else ""
-        )
+        limits, there = self.nodes[row].volume_limits, self._volumes.get(row, {})
+        return volume_limit_error(pod_class.volumes, there, limits) if pod_class.volumes else ""
 
     def holds(self, row: int, pod_class: PodClass) -> int:
         """How many pods of the pod class fit, as far as one does."""

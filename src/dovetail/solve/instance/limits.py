@@ -11,6 +11,7 @@ import numpy as np
 from dovetail.base.memo import by_identity
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
+from dovetail.model.problem import Options
 from dovetail.solve.budget import STEP
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
@@ -186,39 +187,39 @@ _ALIKE = 0.9
 _SAME = (labels.ARCH, labels.OS)
 
 
-def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts) -> Amounts:
+def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts, some: Amounts) -> Amounts:
     """What packing may fill of each column, (C, R): all of it, but on spot only what its like hold as well.
 
     A type's like are those of its pool, its architecture and system that are sold as spot for at most
     `spot_tolerance` percent more, that have about as much of everything, and that hold each of `vectors` (I,
     R) that it holds. Those that leave most capacity count, up to `spot_diversity` types with the type itself.
-    So nothing that fits alone is kept out, and a type without like is filled as any other.
+    So nothing that fits alone is kept out, and a type without like is filled as any other. Only
+    `some` columns are asked about.
     """
     options = instance.problem.options
     if options.spot_diversity < 2:
         return columns.capacity
     result = columns.capacity.copy()
     for table in instance.tables:
-        capacity_types = [item.capacity_type for item in table.offerings]
-        spot = table.own & np.array([item == labels.SPOT for item in capacity_types], dtype=np.bool_)
+        spot = table.own & table.sold_as(labels.SPOT)
         if spot.any():
             instance.work.spend(STEP * len(np.unique(table.column_type[spot])))
-            shared = _shared(table, spot, vectors, (options.spot_diversity, options.spot_tolerance))
             mine = np.flatnonzero(columns.pool == table.index)[spot]
+            sold = np.unique(columns.type[mine[np.isin(mine, some)]])
+            shared = _shared(table, spot, sold, vectors, options)
             result[mine] = shared[table.column_type[spot]]
     return result
 
 
-def _shared(table: PoolTable, spot: Mask, vectors: Amounts, wanted: tuple[int, int]) -> Amounts:
-    """Per type the capacity that it and its like have at least, (T, R)."""
-    most, tolerance = wanted
+def _shared(table: PoolTable, spot: Mask, sold: Amounts, vectors: Amounts, options: Options) -> Amounts:
+    """Per type the capacity that it and its like have at least, (T, R), of the types `sold`; others have
+    their own. `spot`: columns (C,)."""
+    most, tolerance = options.spot_diversity, options.spot_tolerance
     price = np.full(len(table.types), ENDLESS)
-    offered = np.array([item.price for item in table.offerings], dtype=np.int64)
-    np.minimum.at(price, table.column_type[spot], offered[spot])
+    np.minimum.at(price, table.column_type[spot], table.instance_price[spot])
     capacity = np.maximum(table.capacity, 0)
     least = np.maximum(_largest(capacity, vectors), (capacity * _ALIKE).astype(np.int64))
     kinds = _kinds(table.types)
-    sold = np.flatnonzero(price < ENDLESS)
     like = (price <= (price[sold] * (100 + tolerance) // 100)[:, None]) & (kinds == kinds[sold][:, None])
     for row in range(capacity.shape[1]):
         like &= capacity[:, row] >= least[sold, row][:, None]

@@ -42,25 +42,21 @@ class OfferingsTable:
     def __init__(self, tables: Sequence[PoolTable], width: int) -> None:
         """`tables`: of all pools in their order; `width`: how many resources there are."""
         self._tables = tables
-        sizes = [len(table.column_type) for table in tables]
-        self.pool = np.repeat(np.array([table.index for table in tables], dtype=np.int64), sizes)
-        self.type = np.array([], dtype=np.int64)
-        if tables:
-            self.type = np.concatenate([table.column_type for table in tables], dtype=np.int64)
-        self.column = np.array([number for size in sizes for number in range(size)], dtype=np.int64)
-        capacities = [table.capacity[table.column_type] for table in self._tables if len(table.offerings)]
-        self.capacity: Amounts = (
-            np.concatenate(capacities) if capacities else np.zeros((0, width), dtype=np.int64)
-        )
-        prices = [table.price for table in self._tables if len(table.offerings)]
-        self.price: Amounts = np.concatenate(prices) if prices else np.zeros(0, dtype=np.int64)
-        offerings = [offering for table in self._tables for offering in table.offerings]
-        self.reservation = [item.reservation_id for item in offerings]
-        self.reserved = np.array([one.capacity_type == labels.RESERVED for one in offerings], dtype=np.bool_)
-        self.spot = np.array([item.capacity_type == labels.SPOT for item in offerings], dtype=np.bool_)
-        self.left = {
-            item.reservation_id: item.reservation_capacity for item in offerings if item.reservation_id
-        }
+        sizes = [len(table.offerings) for table in tables]
+        self.pool = np.repeat(np.arange(len(tables)), sizes)
+        none, no = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
+        self.type: Amounts = np.concatenate([none, *(table.column_type for table in tables)])
+        self.column = np.concatenate([none, *map(np.arange, sizes)])
+        capacities = [table.capacity[table.column_type] for table in tables]
+        self.capacity: Amounts = np.concatenate([np.zeros((0, width), dtype=np.int64), *capacities])
+        self.price: Amounts = np.concatenate([none, *(table.price for table in tables)])
+        self.reservation: list[str] = [name for table in tables for name in table.reservation.tolist()]
+        self.reserved: Mask = np.concatenate([no, *(table.sold_as(labels.RESERVED) for table in tables)])
+        self.spot: Mask = np.concatenate([no, *(table.sold_as(labels.SPOT) for table in tables)])
+        scarce = [
+            table.offerings[at] for table in tables for at in np.flatnonzero(~table.unreserved).tolist()
+        ]
+        self.left = {item.reservation_id: item.reservation_capacity for item in scarce}
         self.grounds: dict[_GroundKey, Ground] = {}  # known so far
         # Types that nodes of a pool may be: equal ones are one object.
         self.types: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}

@@ -159,6 +159,7 @@ class PoolTable:
         self.capacity: Amounts = sold.capacity
         self.offerings = sold.offerings
         self.column_type = sold.column_type
+        self.instance_price = sold.price
         self.price: Amounts = sold.price + extra
         self.reservation = sold.reservation
         self.capacity_types, self.capacity_type = sold.capacity_types, sold.capacity_type
@@ -191,6 +192,15 @@ class PoolTable:
         takes = [[1 if name == NODES else kind.capacity.get(name, 0) for name in rest] for kind in self.types]
         return rest, np.array(takes, dtype=np.int64).reshape(len(self.types), len(rest))
 
+    def sold_as(self, capacity_type: str) -> Mask:
+        """The columns of that capacity type, (C,)."""
+        return np.asarray(self.capacity_type == [*self.capacity_types, capacity_type].index(capacity_type))
+
+    @cached_property
+    def by_price(self) -> Amounts:
+        """The columns, the cheapest first."""
+        return np.argsort(self.price, kind="stable")
+
     @cached_property
     def within(self) -> Mask:
         """Columns of types that the limits allow before a plan, (C,)."""
@@ -213,11 +223,17 @@ class PoolTable:
         known = self._fits.get(key)
         if known is None:
             known = np.ones(len(self.types), dtype=np.bool_)
-            for row in np.flatnonzero(vector).tolist():
-                known &= self.capacity[:, row] >= vector[row]
+            for has, need in zip(self._by_resource, vector.tolist(), strict=True):
+                if need:
+                    known &= has >= need
             if remembered:
                 self._fits[key] = known
         return known
+
+    @cached_property
+    def _by_resource(self) -> Amounts:
+        """The capacity, (R, T)."""
+        return np.ascontiguousarray(self.capacity.T)
 
     def foresee(self, vectors: Amounts) -> None:
         """Work out for all these requests (N, R) at once what fits."""
@@ -276,6 +292,13 @@ class PoolTable:
         result = np.ones(len(self.types), dtype=np.bool_)
         for item in requirements:
             result &= self._types_meeting(item)
+        return result
+
+    def offered(self, requirements: Requirements) -> Mask:
+        """Types that are offered in a way that meets all of them, shape (T,)."""
+        meets = np.array([requirements.overlaps(kind) for kind in self._sold.kinds], dtype=np.bool_)
+        result = np.zeros(len(self.types), dtype=np.bool_)
+        result[self.column_type[meets[self._sold.kind]]] = True
         return result
 
     def values(self, item: Requirement) -> Mask:

@@ -203,33 +203,40 @@ class Stock:
         more = bool((welcome != suited).any())
         self._unsuited = ~suited  # (K, C)
         self.vectors: Amounts = np.concatenate([amounts, item_classes.takes[item_classes.kind]], axis=1)
-        capacity = np.maximum(diverse_room(instance, columns, amounts), 0)
-        self.capacity: Amounts = np.concatenate(
-            [capacity, np.tile(item_classes.has, (len(capacity), 1))], axis=1
-        )
         limited = [table.index for table in instance.tables if table.pool.limits is not None]
         drawing = instance.commons.draws.any(axis=1)
         protected = columns.reserved | np.isin(columns.pool, limited) | drawing
         self.scarce = bool(protected.any())
-        some = np.arange(len(columns.price))
+        some: Amounts = np.arange(len(columns.price))
         # What another one beats for all kinds need not be held against many items.
-        if len(amounts) > CROWD or instance.work.short:
+        rough = len(amounts) > CROWD or instance.work.short
+        if rough:
             both = np.concatenate([suited, welcome]) if more else suited
-            some = undominated(both, self.capacity, columns.price, protected)
+            some = undominated(both, columns.capacity, columns.price, protected)
+        capacity = np.maximum(diverse_room(instance, columns, amounts, some), 0)
+        rows = np.tile(item_classes.has, (len(capacity), 1))
+        self.capacity: Amounts = np.concatenate([capacity, rows], axis=1)
         self.feasible = np.zeros((len(amounts), len(columns.price)), dtype=np.bool_)
         self.guests = np.zeros_like(self.feasible) if more else self.feasible
         let_in = [(self.feasible, suited[:, some]), (self.guests, welcome[:, some])][: 1 + more]
         for start in range(0, len(amounts), BLOCK):
-            rows = slice(start, start + BLOCK)
-            holds, kind = columns.holds(amounts[rows], some), item_classes.kind[rows]
+            block = slice(start, start + BLOCK)
+            holds, kind = columns.holds(amounts[block], some), item_classes.kind[block]
             for found, suits in let_in:
-                found[rows, some] = holds & suits[kind]
+                found[block, some] = holds & suits[kind]
         self.visitors = more and bool((self.guests & ~self.feasible).any())
-        self.cells = CoarseClasses(self.vectors, item_classes.kind, self.feasible, self.capacity)
-        self.offered = undominated(self.cells.feasible, self.capacity, columns.price, protected)
+        if rough:
+            self.offered = some[self.feasible[:, some].any(axis=0)]
+        else:
+            self.offered = undominated(self.cells.feasible, self.capacity, columns.price, protected)
         free = self.offered[~columns.reserved[self.offered]]
         self.sold: Amounts = free[np.argsort(columns.price[free], kind="stable")]
         self._sold_price = columns.price[self.sold]
+
+    @cached_property
+    def cells(self) -> CoarseClasses:
+        """The items by cell, for patterns: first fit alone needs none."""
+        return CoarseClasses(self.vectors, self.item_classes.kind, self.feasible, self.capacity)
 
     @cached_property
     def kept(self) -> Amounts:
@@ -374,6 +381,8 @@ CROWD = 1_000
 # ordinary types costs 3.7 % more.
 _FEW = 400
 _STALE = 1.05  # a pattern so much dearer than the best of all columns makes all be filled again
+# Times the share of pods that are written down: so much is kept for what follows, two thirds for the proof.
+_PATTERNS = 4.5
 # Where items can stand in for others many patterns are as good, and a step takes them all.
 _AS_GOOD_TWINS = 1.08
 _LOSS = 0.03  # of a node's price, that a pattern with others in it may be worth less
@@ -413,6 +422,14 @@ class Packer(Stock):
         as those then, and takes much less."""
         return len(self.items) > CROWD or not self.cells.trivial
 
+    def roughly(self, limits: Limits) -> bool:
+        """True iff all is first fit: there are too many items for patterns, or no time for any."""
+        work = self.instance.work
+        if limits.any:
+            return work.time_over
+        late = work.time_over and work.closing(otherwise=True)(_PATTERNS)
+        return work.clock.short or late or self.crowded
+
     @cached_property
     def _crowds(self) -> Crowds:
         return Crowds(self.item_classes)
@@ -439,14 +456,14 @@ class Packer(Stock):
         left = (self.demand if demand is None else demand).copy()
         candidates: list[NodeCandidate] = []
         work, late = self.instance.work, self.instance.work.closing(otherwise=True)
-        if (self.crowded and not limits.any) or (work.time_over and (limits.any or late(0.0))):
+        if self.roughly(limits):
             return Packing(first_fit(self, charge, left, limits), left)
         active, rate, hurried = self.kept, 0.0, False
         stale = _STALE if len(self.cells.kind) <= MANY else np.inf
         start = None if limits.any else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
         while left.any():
-            if work.time_over and (anew is None or late(4.5)):  # two thirds for the proof
+            if work.time_over and (anew is None or late(_PATTERNS)):
                 hurried = True
                 break
             node_count_weights = self._node_count_weights(values, left)

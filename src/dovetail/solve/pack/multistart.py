@@ -123,8 +123,11 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     ones spend limits and reservations sparingly; they are tried only if pods were left over.
     """
     price = packer.columns.price.astype(np.float64)
-    if packer.crowded and not start.any:  # all is first fit, which asks for none
-        yield np.zeros(len(packer.items)), price, False
+    if packer.roughly(start):  # all is first fit, which does not ask what items are worth
+        worth = np.zeros(len(packer.items))
+        yield worth, price, False
+        if start.any:
+            yield worth, start.shares() + 1e-12 * price, True
         return
     alone = packer.least_costs()
     yield alone, price, False

@@ -138,10 +138,11 @@ def _ground(
     mask = table.own & table.mask(table.base.add(*requirements))
     if not reservation:
         mask &= table.unreserved
-    options = np.flatnonzero(mask)
-    ordered = options[np.argsort(table.price[options], kind="stable")]
+    ordered = table.by_price[mask[table.by_price]]
     kind = table.column_type[ordered]
-    first = np.sort(np.unique(kind, return_index=True)[1])
+    place = np.full(len(table.types), len(kind))
+    np.minimum.at(place, kind, np.arange(len(kind)))
+    first = np.sort(place[place < len(kind)])
     return Ground(requirements, ordered, kind[first], ordered[first], minimums)
 
 
