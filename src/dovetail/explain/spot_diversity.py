@@ -31,7 +31,7 @@ def diversity_cost(problem: Problem, plan: Plan) -> int:
     vectors = np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64)
     demand = np.array([len(pod_class.pods) for pod_class in pod_classes], dtype=np.int64)
     may = context.feasible & ~columns.reserved
-    shared = diverse_room(context.instance, columns, vectors)
+    shared = diverse_room(context.instance, columns, vectors, np.arange(len(columns.price)))
     useful = [
         undominated(may, capacity, columns.price, columns.reserved) for capacity in (columns.capacity, shared)
     ]

@@ -98,11 +98,6 @@ class SolveContext:
         without them, and without `feasible`."""
         return Early.of(self.instance, self.columns, self.feasible)
 
-    @property
-    def priced(self) -> bool:
-        """True iff those prices are known."""
-        return "early" in vars(self) and self.early.known is not None
-
     @cached_property
     def feasible(self) -> Mask:
         """Columns that could hold each pod class if everything that can be given up were, (S, C)."""
@@ -146,7 +141,7 @@ class Case:
         not proven again.
         """
         late = not self.context.instance.work.provable
-        many = late and not self.context.priced and len(self.context.instance.pod_classes) > FEW
+        many = late and "early" not in vars(self.context) and len(self.context.instance.pod_classes) > FEW
         if many and not self.context.proofs:
             return Proof(), None
         promised, key = self._promised()

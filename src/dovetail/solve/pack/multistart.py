@@ -124,10 +124,9 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     """
     price = packer.columns.price.astype(np.float64)
     if packer.roughly(start):  # all is first fit, which does not ask what items are worth
-        worth = np.zeros(len(packer.items))
-        yield worth, price, False
+        yield np.zeros(len(packer.items)), price, False
         if start.any:
-            yield worth, start.shares() + 1e-12 * price, True
+            yield np.zeros(len(packer.items)), start.shares() + 1e-12 * price, True
         return
     alone = packer.least_costs()
     yield alone, price, False
