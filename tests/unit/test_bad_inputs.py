@@ -169,6 +169,10 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
     "five megabytes of hyphens": ("- " * 2_500_000, "nested deeper"),
     "20,000 empty objects": ("{}\n---\n" * 20_000, "apiVersion|object"),
     "a template": ("{{ if .Values.a }}\nkind: Pod\n{{ end }}\n", "helm template"),
+    "a template of Terraform": (
+        'kind: Pod\n%{ if taints != "" ~}\ntaints: []\n%{ endif ~}\n',
+        "templatefile",
+    ),
     "HTML": ("<!DOCTYPE html>\n<html><body>404: Not Found</body></html>\n", "."),
     "Markdown": ("# Title\n\nSome text: with a colon\n\n- a\n", "."),
     "text": ("hello", "."),

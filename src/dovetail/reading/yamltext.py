@@ -37,6 +37,9 @@ _TAG = "tag:yaml.org,2002:"
 _WORDS_BEFORE = re.compile(r"(?:[A-Z]{4,}|[\w./-]+:\d+|[A-Z]\d{4} |\d{4}[-/]\d\d|level=|time=)")
 _KEY = re.compile(r"(?:---|#|apiVersion:|kind:|metadata:|items:)")
 _TEMPLATE = "it looks like a template of Helm: helm template CHART | dovetail plan -f -"
+_OF_TERRAFORM = (
+    "it looks like a template of Terraform: give what it makes of it (terraform console has templatefile)"
+)
 
 
 def read_yaml(text: str, source: str) -> Iterator[Located]:
@@ -340,7 +343,7 @@ def _malformed(error: yaml.YAMLError, text: str, source: str) -> InputError:
     position = getattr(error, "position", None)
     if line is None and isinstance(position, int):
         line = text.encode("utf-8", "replace").count(b"\n", 0, position) + 1
-    remedy = _TEMPLATE if "{{" in text else _remedy(text, line)
+    remedy = _TEMPLATE if "{{" in text else _OF_TERRAFORM if "%{" in text else _remedy(text, line)
     return InputError(
         f"malformed YAML: {problem}",
         source=source,
