@@ -74,8 +74,9 @@ class Master:
 
         In dollars per hour. The bound is negative where the work does not suffice.
         """
-        found = self.plain(work)
-        chosen = np.zeros(len(self.patterns), dtype=np.bool_)
+        few = self._rows.patterns and len(self.patterns) <= NARROW  # all at once
+        found = self.linear(self.every, work) if few else self.plain(work)
+        chosen = np.full(len(self.patterns), few)
         value = self.reduced(found) if found else self.price
         for _ in range(ROUNDS):
             rest = np.flatnonzero(~chosen & (value < -ROUNDING if chosen.any() and found else True))

@@ -28,7 +28,7 @@ from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
-from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, WIDE
+from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, TRIES, WIDE
 
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
@@ -77,8 +77,11 @@ class TopologyBound:
         self._known: dict[object, Ruled] = {}
         self._next: dict[object, _Next] = {}
         self._stale: set[object] = set()  # of what is known: a program with more work may tell more
-        # The last program that was written, and what it is of: the kinds, and its largest size.
-        self._program: tuple[object, float, Rows | None] = (None, 0.0, None)
+        # What the last programs are of: the kinds, and their largest size; the sites; and those that are
+        # written, by whether patterns alone are chosen from.
+        self._about: tuple[object, float] = (None, 0.0)
+        self._sites: TopologySites | None = None
+        self._programs: dict[bool, Rows | None] = {}
         self.spent = 0  # units of work since it was asked again
         # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
@@ -105,9 +108,11 @@ class TopologyBound:
         if (key not in self._known or key in self._stale) and work.left:
             self._stale.discard(key)
             begun, most = work.used, MOST_CELLS * _times(work)
-            if self._program[:2] != (key, most):
-                self._program = key, most, self._written(free, found, most)
-            self._note(key, *self._solved(self._program[2], price, listed=listed))
+            if self._about != (key, most):
+                self._about, self._programs = (key, most), {}
+                self._sites = topology_sites_of(self._instance, self._columns, free, found, most)
+                work.spend(self._sites.feasible.size)
+            self._note(key, *self._solved(self._written(most, listed=listed), price, listed=listed))
             if listed and not self._known[key].settled:
                 self._stale.add(key)
             else:
@@ -136,13 +141,18 @@ class TopologyBound:
         if following is not None:
             self._next[key] = following
 
-    def _written(self, free: Amounts, found: Kinds, most: float) -> Rows | None:
-        """The program, without rows about single nodes beyond so many pods times sites; None of far more."""
-        topology_sites = topology_sites_of(self._instance, self._columns, free, found, most)
-        self._instance.work.spend(topology_sites.feasible.size)
-        cells = int(np.count_nonzero(topology_sites.feasible))
-        fine = cells <= _PATTERNS_ALONE * most
-        return program(self._instance, topology_sites, patterns=cells > most) if fine else None
+    def _written(self, most: float, *, listed: bool) -> Rows | None:
+        """The program, without rows about single nodes beyond so many pods times sites; None of far more.
+        Nor are they written of few kinds if `listed`: all patterns of these are listed mostly, which ask for
+        no such rows. Of many kinds most programs are needed whole, and to begin one twice is dear.
+        """
+        assert self._sites is not None
+        cells = int(np.count_nonzero(self._sites.feasible))
+        alone = (listed and len(self._sites.kinds) <= TRIES) or cells > most
+        if alone not in self._programs:
+            fine = cells <= _PATTERNS_ALONE * most
+            self._programs[alone] = program(self._instance, self._sites, patterns=alone) if fine else None
+        return self._programs[alone]
 
     def _solved(self, rows: Rows | None, price: int, *, listed: bool) -> tuple[Ruled, _Next | None]:
         work, times = self._instance.work, _times(self._instance.work)
