@@ -105,7 +105,7 @@ class SolveContext:
         vectors = np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64)
         held = self.columns.holds(vectors.reshape(len(pod_classes), len(self.instance.axis.names)))
         usable = {one.ladder: one for one in pod_classes}
-        rows = {ladder: np.concatenate([*self._usable(one), held[:0, 0]]) for ladder, one in usable.items()}
+        rows = {ladder: np.concatenate([*self._usable(one), held[0, :0]]) for ladder, one in usable.items()}
         if pod_classes:
             held &= np.array([rows[pod_class.ladder] for pod_class in pod_classes])
         return held
