@@ -144,8 +144,8 @@ BUGS = (
     Bug(
         "waiting-pods-forgotten",
         _BUY + "trigger",
-        "return until_repeat(self._context.clock) if self._waiting else None",
-        "return None",
+        "self.queue.add_after(ALL_PODS, until_repeat(self._context.clock))",
+        "pass",
     ),
     Bug(
         "provisioner-dies",
