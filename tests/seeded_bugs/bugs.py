@@ -126,7 +126,7 @@ BUGS = (
     Bug(
         "full-node-is-empty",
         "dovetail.disrupt.candidates",
-        "return not any(eviction_cost(pod) > 0 for pod in self.moving)",
+        "return not any(one.moves and one.cost > 0 for one in self._evictions)",
         "return True",
     ),
     Bug(

@@ -27,7 +27,6 @@ UNSYNCED_POLL = SECOND
 TIMES = {"Unconsolidatable": 15 * MINUTE}
 TTL = 2 * MINUTE
 POOL_BLOCKED_TTL = MINUTE
-_MANY = 10_000  # reports from which on those that may be written again are forgotten
 
 
 class Disruption:
@@ -76,6 +75,7 @@ class Disruption:
     async def turn(self) -> bool:
         """One pass over the methods; True iff one acted."""
         self._idle = None
+        self._forget()
         await self._execution.tidy()
         if self._context.brakes.disruption_paused(None):
             await self._avoided.follow(self._views(), ())
@@ -181,9 +181,12 @@ class Disruption:
         now = self._context.clock.monotonic()
         if self._said.get(note, now) > now:
             return
-        if len(self._said) > _MANY:
-            self._said = {each: until for each, until in self._said.items() if until > now}
         self._said[note] = await self._published(note)
+
+    def _forget(self) -> None:
+        """Reports that may be written again need not be known."""
+        now = self._context.clock.monotonic()
+        self._said = {note: until for note, until in self._said.items() if until > now}
 
     async def _published(self, note: Note) -> int:
         """Write its events; until when (by the monotonic clock) another report of it would write none."""

@@ -126,6 +126,8 @@ class Launcher:
     def forget(self, node_class: str) -> None:
         """The class of that name is gone."""
         self._large.pop(node_class, None)
+        self._choices.clear()
+        self._templates.clear()
         self._figures.no_user_data(node_class)
 
     def _prepare(self, order: Order) -> tuple[Launch, Choice, tuple[Template, ...]]:
