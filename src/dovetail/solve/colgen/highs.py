@@ -43,8 +43,8 @@ MOST_CELLS = 3_000  # items times offerings, or sites, of a program in whole num
 # notes what each would cost. Of programs that were to end in between it took up to about 0.1 s more,
 # which a deadline has as grace; to keep all of that would leave out many a program that ends early.
 _DEAF, _DEAF_VALUE, _VALUES = 2.5e-5, 5e-7, 1024
-# The same per value beyond these, of 4,096: of 33,164 pods of 3 shapes (240 such columns) it looked at no clock
-# for 0.37 s with at most 1,000 values, for 0.79 s with 4,000, for 0.92 and 1.02 s with 8,000 and 16,000.
+# The same per value beyond these, of 4,096: of 33,164 pods of 3 shapes (240 such columns) it looked at no
+# clock for 0.37 s with at most 1,000 values, 0.79 s with 4,000, 0.92 and 1.02 s with 8,000 and 16,000.
 _DEAF_WIDE, _WIDEST = 1e-6, 4096
 
 
