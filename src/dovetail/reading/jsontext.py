@@ -18,7 +18,7 @@ from dovetail.reading.located import Located
 from dovetail.reading.served import PodText, ServedPod, ServedPods
 
 _SPACE = " \t\r\n"
-_BETWEEN = re.compile(rb"[ \t\r\n,]*")  # two items of a list
+_BETWEEN = re.compile(rb"[ \t\r\n,]*")  # two items of a list; it matches anywhere, if only nothing
 _POD = re.compile(rb'"kind":\s*"Pod(?:List)?"')
 _BEGIN, _END = 512, 65_536  # bytes: a pod says what it is in its first lines, and few take more in all
 
