@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.base.writing import write_whole
 
 if TYPE_CHECKING:
     from dovetail.kube.http.dump import Dump
@@ -57,12 +58,9 @@ def snapshot(
         )
     found = read_cluster(kubeconfig, context, anonymize=anonymize)
     text = found.json()
-    draft = output.with_name(output.name + ".part")
     try:
-        draft.write_bytes(gzip.compress(text, mtime=0) if output.name.endswith(".gz") else text)
-        draft.replace(output)
+        write_whole(output, gzip.compress(text, mtime=0) if output.name.endswith(".gz") else text)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise InputError(f"cannot be written: {error.strerror}", source=str(output)) from None
     counted = sorted(found.counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{count:,} {kind}" for kind, count in counted[:_SHOWN] if count)

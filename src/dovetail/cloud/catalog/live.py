@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from dovetail.base.errors import InputError
+from dovetail.base.writing import write_whole
 
 _NAME = re.compile(r"([a-z]+)(?:-[0-9]+tb)?([0-9]+).*\.(.+)")
 
@@ -134,10 +135,8 @@ class _Versioned(msgspec.Struct):
 def write(found: LiveRegion, path: Path) -> None:
     """Whole or not at all. Raises InputError."""
     packed = gzip.compress(msgspec.json.encode(found), compresslevel=9, mtime=0)
-    draft = path.with_name(path.name + ".part")
     try:
-        draft.write_bytes(packed)
-        draft.replace(path)
+        write_whole(path, packed)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from None
 
