@@ -187,15 +187,68 @@ def test_what_is_refused_while_it_plays_is_told_of_the_file_that_was_given(
 ) -> None:
     """The API server has the last word on a change, in a worker's process as well."""
     example = write("headroom", tmp_path / "shop", 0.01)
+    lone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "namespace": "shop"}}
+    lone["spec"] = {"containers": [{"name": "a", "image": "a"}]}
+    with (example / "cluster.yaml").open("a") as file:
+        file.write("---\n" + yaml.safe_dump(lone))
     new = tmp_path / "new.yaml"
-    objects = [*yaml.safe_load_all((example / "cluster.yaml").read_text())]
-    (web,) = (one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"] == "web")
-    web["metadata"]["uid"] = "of-another-server"  # as in a dump of a cluster
-    new.write_text(yaml.safe_dump(web))
+    lone["spec"]["containers"][0]["command"] = ["sleep"]  # no update of a pod may
+    new.write_text(yaml.safe_dump(lone))
     words = ("--after", "1m", "--watch", "1m", "--alone")
     assert run(["rollout", str(example), "-f", str(new), *words]) == 2
     told = capsys.readouterr().err
-    assert f"dovetail: {new}:1: Deployment shop/web: " in told and "field is immutable" in told
+    assert f"dovetail: {new}:1: Pod shop/lone: " in told and "pod updates may not change" in told
+
+
+# What `kubectl get -o yaml` has beside what `kubectl apply` sends.
+_SERVED = {
+    "uid": "0d0e5dd3-9a4a-4f7a-8d3b-6a1a43f1c7a1",
+    "resourceVersion": "8841023",
+    "generation": 7,
+    "creationTimestamp": "2025-11-03T08:12:44Z",
+    "selfLink": "/apis/of/long/ago",
+    "managedFields": [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:spec": {}}}],
+}
+
+
+def as_served(document: Any) -> Any:
+    meta = {**document["metadata"], **_SERVED}
+    return {**document, "metadata": meta, "status": {"conditions": []}}
+
+
+def test_objects_as_a_server_gives_them_are_new_objects_too(
+    tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    """An edited `kubectl get -o yaml` is what is at hand: the answer is that of the same without marks."""
+    example = write("headroom", tmp_path / "shop", 0.01)
+    objects = [*yaml.safe_load_all((example / "cluster.yaml").read_text())]
+    (changed,) = (one for one in objects if one["kind"] == "NodePool")
+    changed["spec"]["template"]["metadata"] = {"labels": {"tier": "two"}}
+    written = {
+        "plain": changed,
+        "served": {"apiVersion": "v1", "kind": "List", "items": [as_served(changed)]},
+    }
+    words = ("--after", "1m", "--watch", "30m", "--alone")
+    answers = []
+    for name, document in written.items():
+        new = tmp_path / f"{name}.yaml"
+        new.write_text(yaml.safe_dump(document))
+        drifts = asked(capsys, "diff", example, "-f", new, "--after", "1m")
+        answers.append((asked(capsys, "rollout", example, "-f", new, *words), drifts))
+    assert answers[0] == answers[1]
+    assert answers[0][0]["course"]["drifted"] > 0
+
+
+def test_a_scenario_of_objects_as_a_server_gives_them_is_that_of_the_same_without_marks(
+    tmp_path: Path,
+) -> None:
+    example = write("headroom", tmp_path / "shop", 0.01)
+    path = example / "cluster.yaml"
+    plays = [simulate(load(example).until(5 * MINUTE)).sha256]
+    objects = [as_served(one) for one in yaml.safe_load_all(path.read_text())]
+    path.write_text(yaml.safe_dump_all(objects))
+    plays.append(simulate(load(example).until(5 * MINUTE)).sha256)
+    assert plays[0] == plays[1]
 
 
 def test_the_bill_after_switching_is_that_of_a_simulation(

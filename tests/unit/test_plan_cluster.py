@@ -23,7 +23,8 @@ from dovetail.cli.plan_output import FAILED, conditions
 from dovetail.cli.question import Question
 from dovetail.cli.region import Region, resolve
 from dovetail.cli.searching import Patience, Search
-from dovetail.disrupt.bill import Repacking, anew, bill, repack
+from dovetail.disrupt.bill import Repacking, anew, applied, bill, candidate, repack
+from dovetail.disrupt.consolidation.question import Move
 from dovetail.model.problem import Budget
 from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import solve
@@ -244,6 +245,66 @@ def test_without_time_all_nodes_for_new_ones_are_a_move(tmp_path: Path) -> None:
     shown = " ".join(map(str, bill_lines(whole, found, Search().shared(), cut_short=True)))
     assert "at least by moving 12 pods" in shown
     assert "but not every set of them, in 10 s; --deadline 30s looks further." in shown
+
+
+def daemon_set(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu, "memory": "64Mi"}}
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "a", "image": "x", "resources": resources}], **spec},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "kube-system", "uid": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+@pytest.mark.parametrize(
+    ("taints", "running"),
+    [
+        ([], {"agent", "logs", "arm-or-amd"}),
+        (
+            [{"key": "team", "value": "a", "effect": "NoSchedule"}],
+            {"logs"},
+        ),
+        ([{"key": "team", "value": "a", "effect": "PreferNoSchedule"}], {"agent", "logs", "arm-or-amd"}),
+    ],
+)
+def test_nodes_that_are_bought_run_their_daemons(
+    taints: list[dict[str, str]], running: set[str], tmp_path: Path
+) -> None:
+    """So that the scheduler gives their room to no pod that moves later."""
+    terms = [
+        {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": [arch]}]}
+        for arch in ("arm64", "amd64")
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    daemons = [
+        daemon_set("agent", "500m"),
+        daemon_set("logs", "250m", tolerations=[{"operator": "Exists"}]),
+        daemon_set("arm-or-amd", "100m", affinity={"nodeAffinity": required}),
+        daemon_set("gpu", "1", nodeSelector={"karpenter.k8s.aws/instance-gpu-name": "t4"}),
+    ]
+    pool = json.loads(json.dumps(POOL))
+    pool["spec"]["template"]["spec"]["taints"] = taints
+    waits = pod("late", "n0", "3")
+    waits["spec"]["tolerations"] = [{"key": "team", "operator": "Exists"}]
+    path = tmp_path / "cluster.json"
+    items = [pool, CLASS, *daemons, node("n0"), waits]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    problem = Question(filename=[str(path)]).problem()
+    plan = solve(anew(problem), Budget(1_000))
+    (old,) = problem.nodes
+    move = Move((candidate(old, 1),), plan.claims)
+    (new,) = applied(problem, move, {"n0": 1}, count()).nodes
+    assert {pod.key.rpartition("/")[2].removesuffix(f"-{new.name}") for pod in new.pods} == running | {"late"}
+    (claim,) = plan.claims
+    asked = {name: new.occupancy.requests[name] for name in ("cpu", "memory")}
+    assert asked == {name: claim.requests[name] for name in ("cpu", "memory")}
+    # They go with their node and are no pods that move.
+    assert [pod.key for pod in candidate(new, 1).pods] == ["shop/late"]
 
 
 def _no_time(_: object) -> NoReturn:

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.clusters import cluster
 from benchmarks.questions import write
-from dovetail.base.writing import reason, whole_folder, write_whole
+from dovetail.base.writing import unwritten, whole_folder, write_whole
 from dovetail.cli.main import BAD_INPUT
 
 
@@ -53,8 +53,19 @@ def test_why_a_folder_cannot_be_copied_is_said(tmp_path: Path) -> None:
     (tmp_path / "from" / "link").symlink_to("nowhere")
     with pytest.raises(shutil.Error) as caught:
         shutil.copytree(tmp_path / "from", tmp_path / "to")
-    assert reason(caught.value).startswith("No such file or directory")
-    assert reason(OSError(28, "No space left on device")) == "No space left on device"
+    assert str(unwritten(caught.value, "to")).startswith("to: cannot be written: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device"), "runs/a: cannot be written: No space left on device"),
+        (OSError("the disk is odd"), "runs/a: cannot be written: the disk is odd"),
+    ],
+)
+def test_what_is_not_written_is_said_with_its_reason(error: OSError, said: str) -> None:
+    assert str(unwritten(error, Path("runs/a"))) == said
+    assert unwritten(error, "x", "name another").remedy == "name another"
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dovetail.base.errors import InputError
+
 
 def write_whole(path: Path, text: str | bytes) -> None:
     """In place of what is there, once all of it is on the disk. Raises OSError; what was there then stays.
@@ -51,8 +53,13 @@ def whole_folder(folder: Path) -> Iterator[None]:
         raise
 
 
-def reason(error: OSError) -> str:
-    """Why, in words: copying a folder keeps its reasons in a list, as text."""
+def unwritten(error: OSError, source: Path | str, remedy: str = "") -> InputError:
+    """What is said of a file or folder that was not written; the flag or the path is its source."""
+    return InputError(f"cannot be written: {_reason(error)}", source=str(source), remedy=remedy)
+
+
+def _reason(error: OSError) -> str:
+    """In words: copying a folder keeps its reasons in a list, as text."""
     if isinstance(error, shutil.Error) and error.args and error.args[0]:
         return str(error.args[0][0][-1]).rpartition("] ")[2]
     return error.strerror or str(error)

@@ -193,7 +193,7 @@ def _mends(found: Sequence[Finding]) -> dict[str, dict[tuple[int, int], list[Men
 
 def _mend(source: str, at: Mapping[tuple[int, int], Sequence[Callable[[Editor], None]]]) -> int:
     """Write a file anew; answers how many mends took hold."""
-    from dovetail.base.writing import write_whole
+    from dovetail.base.writing import unwritten, write_whole
     from dovetail.cli.convert_texts import mended
 
     path = Path(source)
@@ -202,5 +202,5 @@ def _mend(source: str, at: Mapping[tuple[int, int], Sequence[Callable[[Editor], 
         try:
             write_whole(path, text)
         except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", source=source) from None
+            raise unwritten(error, source) from None
     return count

@@ -77,7 +77,7 @@ def convert(
 
 
 def _write(files: tuple[File, ...], outcome: Outcome, output: str, out: Path | None) -> None:
-    from dovetail.base.writing import write_whole
+    from dovetail.base.writing import unwritten, write_whole
 
     texts = [(item, _text(found, output)) for item, found in zip(files, outcome.files, strict=True)]
     if out is None:
@@ -93,7 +93,7 @@ def _write(files: tuple[File, ...], outcome: Outcome, output: str, out: Path | N
             target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, text)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(out)) from None
+        raise unwritten(error, out) from None
 
 
 def _text(found: Converted, output: str) -> str:

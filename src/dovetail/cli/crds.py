@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.base.writing import write_whole
+from dovetail.base.writing import unwritten, write_whole
 
 _WIDTH = 110
 WEBHOOK_PORT = 8443  # as in Karpenter's charts
@@ -64,9 +64,7 @@ def crds(
             write_whole(file, _text([document], output))
             print(file)
     except OSError as error:
-        raise InputError(
-            f"cannot be written: {error.strerror}", source=str(directory), remedy="name another --directory"
-        ) from None
+        raise unwritten(error, directory, "name another --directory") from None
 
 
 def _service(text: str) -> tuple[str, str, int]:

@@ -80,7 +80,7 @@ class WayBack:
 
     def write(self, path: Path) -> None:
         """As a file to be applied. Raises InputError where it is there already or cannot be written."""
-        from dovetail.base.writing import write_whole
+        from dovetail.base.writing import unwritten, write_whole
         from dovetail.base.yaml_writing import all_written
 
         if path.exists():
@@ -93,7 +93,7 @@ class WayBack:
         try:
             write_whole(path, text + all_written(plain, allow_unicode=True))
         except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from None
+            raise unwritten(error, path) from None
 
     @property
     def deletions(self) -> tuple[str, ...]:

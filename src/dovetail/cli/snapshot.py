@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.base.writing import write_whole
+from dovetail.base.writing import unwritten, write_whole
 
 if TYPE_CHECKING:
     from dovetail.kube.http.dump import Dump
@@ -61,7 +61,7 @@ def snapshot(
     try:
         write_whole(output, gzip.compress(text, mtime=0) if output.name.endswith(".gz") else text)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(output)) from None
+        raise unwritten(error, output) from None
     counted = sorted(found.counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{count:,} {kind}" for kind, count in counted[:_SHOWN] if count)
     print(f"{output}: {len(found.documents):,} objects ({shown})")

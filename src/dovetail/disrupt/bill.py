@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from dovetail.api.core import Pod
+from dovetail.api.meta import Meta, OwnerReference
+from dovetail.api.workloads import DaemonSet
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import Refused
@@ -21,7 +23,9 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
+from dovetail.model.requirement import pod_requirements
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtract, total
+from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.budget import SolveBudget
 
 Solve = Callable[[Problem], Plan]
@@ -233,20 +237,14 @@ def parts(node: ExistingNode, price: Price) -> Parts:
     daemons = [pod for pod in node.pods if owned_by(pod, "DaemonSet") or owned_by(pod, "Node")]
     names = {pod.key for pod in daemons}
     others = (pod_requests(pod) for pod in node.pods if pod.key not in names)
-    return shared(price, total(others), total(map(pod_requests, daemons)), node.allocatable)
+    return _shared(price, total(others), total(map(pod_requests, daemons)), node.allocatable)
 
 
 def _planned(claim: PlannedClaim, problem: Problem, asked: Mapping[str, Pod]) -> Parts:
     """Of a node to buy, whose pods `asked` has by key."""
     pods = total(pod_requests(asked[key]) for key in claim.pods)
-    return shared(
-        bought_price(claim, problem), pods, daemons_of(claim, pods), _kind(claim, problem).allocatable()
-    )
-
-
-def daemons_of(claim: PlannedClaim, pods: Resources) -> Resources:
-    """What a node to buy asks for beside its pods it keeps for daemons."""
-    return {name: max(0, amount - pods.get(name, 0)) for name, amount in claim.requests.items()}
+    daemons = {name: max(0, amount - pods.get(name, 0)) for name, amount in claim.requests.items()}
+    return _shared(bought_price(claim, problem), pods, daemons, _kind(claim, problem).allocatable())
 
 
 def bought_price(claim: PlannedClaim, problem: Problem) -> Price:
@@ -271,7 +269,7 @@ def on_demand(kind: InstanceType, zone: str, otherwise: int) -> int:
     return next(found, otherwise)
 
 
-def shared(price: Price, pods: Resources, daemons: Resources, room: Resources) -> Parts:
+def _shared(price: Price, pods: Resources, daemons: Resources, room: Resources) -> Parts:
     """A price among its pods and daemons by what they ask for, of `room`."""
     both = total((pods, daemons))
     shares = {name: both.get(name, 0) / room[name] for name in (CPU, MEMORY) if room.get(name, 0) > 0}
@@ -421,6 +419,7 @@ def applied(
         costs.pop(name, None)
     for claim in move.claims:
         node = _bought(problem, claim, f"{claim.name}+{next(names)}", pods)
+        node = replace(node, pods=(*node.pods, *map(renewed, _daemons(problem.daemonsets, node))))
         costs[node.name] = claim.price
         stay.append(node)
     pools = tuple(replace(pool, usage=_left(pool, away)) for pool in problem.pools)
@@ -446,3 +445,25 @@ def _bought(problem: Problem, claim: PlannedClaim, name: str, pods: Mapping[str,
     }
     there = tuple(pods[key] for key in claim.pods if key in pods)
     return ExistingNode(name, stamped, claim.taints, kind.allocatable(), kind.capacity, there, claim.pool)
+
+
+def _daemons(daemonsets: Iterable[DaemonSet], node: ExistingNode) -> Iterator[Pod]:
+    """Those that a node will run: what they ask for is no room for others."""
+    hard = [taint for taint in node.taints if taint.effect in HARD_EFFECTS]
+    for owner in daemonsets:
+        meta, template = owner.metadata, owner.spec.template
+        by = OwnerReference(
+            api_version=owner.API_VERSION, kind=owner.KIND, name=meta.name, uid=meta.uid, controller=True
+        )
+        pod = Pod(
+            metadata=Meta(
+                name=f"{meta.name}-{node.name}",
+                namespace=meta.namespace,
+                labels=template.metadata.labels,
+                owner_references=(by,),
+            ),
+            spec=template.spec,
+        )
+        suits = any(node.occupancy.labels.suits(item) for item in pod_requirements(pod))
+        if suits and not untolerated(hard, template.spec.tolerations):
+            yield pod

@@ -26,10 +26,8 @@ from dovetail.disrupt.bill import (
     applied,
     bought_price,
     candidate,
-    daemons_of,
     parts,
     searched,
-    shared,
 )
 from dovetail.disrupt.budgets import allow_any, allowed_disruptions
 from dovetail.disrupt.candidates import NodeView, blocker
@@ -45,7 +43,6 @@ from dovetail.disrupt.standing import node_views
 from dovetail.disrupt.static import is_static
 from dovetail.model import labels
 from dovetail.model.problem import ExistingNode, Problem
-from dovetail.model.resources import Resources, pod_requests, total
 from dovetail.solve.budget import SolveBudget
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
@@ -206,7 +203,6 @@ class _Course:
         self._prices: dict[str, Price] = dict(prices)
         self._costs = {name: price.hourly for name, price in prices.items() if name in free}
         self._fixed = sum(price.hourly for name, price in prices.items() if name not in free)
-        self._daemons: dict[str, Resources] = {}  # of nodes that were bought
         self._born = {
             view.name: now - taken + parse_rfc3339(view.claim.metadata.creation_timestamp) for view in views
         }
@@ -341,7 +337,6 @@ class _Course:
         by_name = {node.name: node for node in planned.nodes}
         for claim, name in zip(move.claims, sorted(bought, key=_number), strict=True):
             self._prices[name] = bought_price(claim, planned)
-            self._daemons[name] = daemons_of(claim, total(map(pod_requests, by_name[name].pods)))
             self._born[name] = done
         touched = {*move.places, *bought}
         if not move.claims:
@@ -398,7 +393,8 @@ class _Course:
         return any(one.schedule is not None for one in pool.spec.disruption.budgets)
 
     def _parts(self) -> Parts:
-        return sum((self._part(node) for node in self._standing.nodes if node.name in self._prices), Parts())
+        priced = (node for node in self._standing.nodes if node.name in self._prices)
+        return sum((parts(node, self._prices[node.name]) for node in priced), Parts())
 
     def _on_demand(self) -> int:
         return sum(
@@ -416,12 +412,6 @@ class _Course:
             if age and node.name in self._born:
                 first = max(0, self._born[node.name] + age - self._start)
                 yield Ageing(first, age, len(candidate(node, 0).pods))
-
-    def _part(self, node: ExistingNode) -> Parts:
-        daemons = self._daemons.get(node.name)
-        if daemons is None:
-            return parts(node, self._prices[node.name])
-        return shared(self._prices[node.name], total(map(pod_requests, node.pods)), daemons, node.allocatable)
 
     def _steps(self, before: int) -> Iterator[tuple[int, int]]:
         rate = before

@@ -50,6 +50,7 @@ class SolveContext:
         work.spend(len(self.instance.pod_classes) + cells // CELLS)  # for `feasible`, where it is asked for
         self._placeable: dict[int, bool] = {}
         self._appraised = False
+        self.valued = False  # True iff `early` has been worked out
         # Called with a plan before it is proven, if one of so many pods left over and that cost is `welcome`.
         self.found: Callable[[Answer], None] = lambda _: None
         self.welcome: Callable[[int, int], bool] = lambda _left, _hourly: False
@@ -80,9 +81,7 @@ class SolveContext:
         if known is None:
             one = self.instance.pod_classes[index]
             offered = zip(self.instance.tables, self._usable(one), strict=True)
-            held = any(
-                (usable & table.fits(one.vector)[table.column_type]).any() for table, usable in offered
-            )
+            held = any((mask & table.fits(one.vector)[table.column_type]).any() for table, mask in offered)
             known = self._placeable[index] = held or self._on_node(one)
         return known
 
@@ -96,6 +95,7 @@ class SolveContext:
     def early(self) -> Early:
         """Prices of resources for all pod classes. A crowd that there is no time to prove anything of does
         without them, and without `feasible`."""
+        self.valued = True
         return Early.of(self.instance, self.columns, self.feasible)
 
     @cached_property
@@ -141,7 +141,7 @@ class Case:
         not proven again.
         """
         late = not self.context.instance.work.provable
-        many = late and "early" not in vars(self.context) and len(self.context.instance.pod_classes) > FEW
+        many = late and not self.context.valued and len(self.context.instance.pod_classes) > FEW
         if many and not self.context.proofs:
             return Proof(), None
         promised, key = self._promised()

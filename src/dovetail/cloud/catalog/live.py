@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from dovetail.base.errors import InputError
-from dovetail.base.writing import write_whole
+from dovetail.base.writing import unwritten, write_whole
 
 _NAME = re.compile(r"([a-z]+)(?:-[0-9]+tb)?([0-9]+).*\.(.+)")
 
@@ -138,7 +138,7 @@ def write(found: LiveRegion, path: Path) -> None:
     try:
         write_whole(path, packed)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from None
+        raise unwritten(error, path) from None
 
 
 def read(path: Path) -> LiveRegion:

@@ -12,6 +12,7 @@ from typing import Any
 
 from dovetail import __version__
 from dovetail.base.errors import InputError
+from dovetail.base.writing import unwritten
 from dovetail.simulate.experiment.measures import MEASURES
 
 _AT_ONCE = 16  # rows that are written together
@@ -92,7 +93,7 @@ class Dataset:
             draft.replace(path)
         except OSError as error:
             draft.unlink(missing_ok=True)
-            raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
+            raise unwritten(error, path) from None
         self._waiting.clear()
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from dovetail.kube.http import wire
 from dovetail.kube.http.client import HttpClient
 from dovetail.kube.http.transport import Request
 from dovetail.reading import Manifest
-from dovetail.simulate.scenario.manifests import Change, in_order
+from dovetail.simulate.scenario.manifests import Change, in_order, wanted
 
 _ROUNDS = 120  # in which everything is taken away; each takes half a second
 _MERGE = "application/merge-patch+json"
@@ -72,7 +72,7 @@ class Objects:
         return found
 
     async def _put(self, manifest: Manifest, *, patch: bool) -> None:
-        kind, meta, document = type(manifest.object), manifest.object.metadata, dict(manifest.document)
+        kind, meta, document = type(manifest.object), manifest.object.metadata, wanted(manifest)
         document.pop("status", None)
         namespace = (meta.namespace or "default") if kind.NAMESPACED else ""
         try:

@@ -80,6 +80,14 @@ class Machines:
         if boot is not None:
             boot.cancel()
 
+    async def stop(self) -> None:
+        """Those that still boot become no nodes any more."""
+        boots = [*self._boots.values()]
+        self._boots.clear()
+        for boot in boots:
+            boot.cancel()
+        await asyncio.gather(*boots, return_exceptions=True)
+
     async def join(self, machine: Machine) -> None:
         """A machine that was on long before: its node is Ready at once. Raises ApiError."""
         await self._client.create(_node(machine))
@@ -247,6 +255,7 @@ class _Live:
                 for task in running:
                     task.cancel()
         finally:
+            await self._machines.stop()
             await self._objects.remove()
         return self._result(scenario, time.perf_counter() - begun)
 

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError, InputErrors, Place
-from dovetail.base.writing import reason, whole_folder
+from dovetail.base.writing import unwritten, whole_folder
 from dovetail.base.yaml_writing import all_written, written
 from dovetail.kube.memory.store import Change
 from dovetail.simulate.analysis.log import Record
@@ -63,7 +63,7 @@ def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Pa
                 shutil.copytree(source, folder, dirs_exist_ok=True)
                 _write(folder, addition)
         except OSError as error:
-            raise InputError(f"cannot be written: {reason(error)}", source=str(folder)) from None
+            raise unwritten(error, folder) from None
         try:
             yield folder
         except InputError as error:

@@ -13,7 +13,7 @@ import msgspec
 
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
-from dovetail.base.writing import reason, whole_folder
+from dovetail.base.writing import unwritten, whole_folder
 from dovetail.base.yaml_writing import all_written, written
 from dovetail.reading import Manifest
 from dovetail.reading.yamltext import read_documents
@@ -72,7 +72,7 @@ def write_replay(manifests: Sequence[Manifest], wanted: Wanted, folder: Path) ->
                     b"".join(msgspec.json.encode(one) + b"\n" for one in found.nodes)
                 )
     except OSError as error:
-        raise InputError(f"cannot be written: {reason(error)}", source=str(folder)) from None
+        raise unwritten(error, folder) from None
     return found.assumed
 
 

@@ -5,7 +5,7 @@ Where one is refused, the error names the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from dovetail.reading import Manifest
 
 # What others refer to comes first; everything else follows in the order of the files.
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "EC2NodeClass", "NodePool")
+# In a manifest from `kubectl get -o yaml` they are those of another server, which this one would refuse.
+_OF_A_SERVER = ("uid", "resourceVersion", "managedFields", "selfLink")
 
 
 def apply(server: MemoryServer, manifests: Iterable[Manifest]) -> None:
@@ -26,12 +28,19 @@ def apply(server: MemoryServer, manifests: Iterable[Manifest]) -> None:
     for manifest in in_order(manifests):
         _create_namespace(server, manifest)
         try:
-            server.create(manifest.document)
+            server.create(wanted(manifest))
         except AlreadyExists:
             if not isinstance(manifest.object, Namespace):
                 raise _refused(manifest, "an object of that kind and name was given before") from None
         except ApiError as error:
             raise _refused(manifest, str(error)) from None
+
+
+def wanted(manifest: Manifest) -> dict[str, Any]:
+    """The document without what says which object of which server it was."""
+    document = manifest.document
+    meta = {key: value for key, value in document["metadata"].items() if key not in _OF_A_SERVER}
+    return {**document, "metadata": meta}
 
 
 def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
@@ -110,9 +119,9 @@ def _apply(server: MemoryServer, manifest: Manifest) -> None:
     try:
         server.get(kind, meta.name, meta.namespace)
     except NotFound:
-        server.create(manifest.document)
+        server.create(wanted(manifest))
         return
-    merge: Mapping[str, Any] = {
-        key: value for key, value in manifest.document.items() if key not in ("apiVersion", "kind", "status")
+    merge = {
+        key: value for key, value in wanted(manifest).items() if key not in ("apiVersion", "kind", "status")
     }
     server.patch(kind, meta.name, meta.namespace, merge_patch=merge)
