@@ -161,6 +161,7 @@ def standing_document(found: Standing | None) -> dict[str, Any]:
         "managed": True,
         "blockers": list(found.blockers),
         "consolidation": list(found.consolidation),
+        "replacement": list(found.replacement),
         "budgets": dict(found.allowed),
         "unreadable": list(found.faults),
     }
@@ -180,6 +181,7 @@ def standing_lines(found: Standing | None) -> Iterator[RenderableType]:
         yield Text("Nothing on the node or its pods keeps it from being disrupted.")
     for title, texts in (
         ("What keeps consolidation from looking at it", found.consolidation),
+        ("What its replacement waits for", found.replacement),
         ("What cannot be read", found.faults),
     ):
         if texts:

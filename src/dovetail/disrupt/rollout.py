@@ -10,7 +10,7 @@ from dovetail.base.clock import HOUR
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import Note
-from dovetail.disrupt.consolidation.churn import Arrival
+from dovetail.disrupt.consolidation.churn import REST, Arrival
 from dovetail.disrupt.pods import Budgets
 
 # When the node became due (ns since the epoch); None while it is not.
@@ -48,6 +48,19 @@ class Rules:
     moved: Mapping[str, Arrival] = field(default_factory=dict)
 
 
+def waits_until(view: NodeView, since: int, moved: Mapping[str, Arrival], now: int) -> int | None:
+    """Until when a node that is due since then waits for pods that came to save money; None if it does not.
+
+    At the latest: such pods may go before. `moved` as in Rules; all in nanoseconds since the epoch.
+    """
+    came = [moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in moved]
+    saved = [one.at for one in came if not one.forced]
+    if view.empty or not saved:
+        return None
+    until = min(max(saved) + REST, since + WAIT)
+    return until if now < until else None
+
+
 def rollout(views: Sequence[NodeView], due: Due, reason: str, rules: Rules) -> Rollout:
     """Whose turn it is, within the pools' budgets for that reason."""
     notes, found = [], []
@@ -57,8 +70,7 @@ def rollout(views: Sequence[NodeView], due: Due, reason: str, rules: Rules) -> R
             continue
         came = [rules.moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in rules.moved]
         blocked = blocker(view, rules.budgets, rules.now, must_go=True)
-        waits = not view.empty and not all(one.forced for one in came)
-        if not blocked and waits and rules.now - since < WAIT:
+        if not blocked and waits_until(view, since, rules.moved, rules.now) is not None:
             blocked = MOVED
         if blocked:
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", blocked))

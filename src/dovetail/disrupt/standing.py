@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.api.core import Pod
@@ -11,12 +11,18 @@ from dovetail.cluster.nodes import join
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.disrupt.allowance import allowances
 from dovetail.disrupt.candidates import NodeView, blockers
-from dovetail.disrupt.command import DRIFTED, EMPTY, UNDERUTILIZED
+from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED
 from dovetail.disrupt.consolidation.candidates import CONSOLIDATABLE, obstacle
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, Present
+from dovetail.disrupt.consolidation.search import RESTING
+from dovetail.disrupt.drift import drifted_since
+from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.faults import ignored_mark, node_mark_fault, pool_faults
 from dovetail.disrupt.pods import Budgets, do_not_disrupt_error
+from dovetail.disrupt.rollout import MOVED, waits_until
 from dovetail.disrupt.static import is_static
 from dovetail.units.duration import parse_nillable
+from dovetail.units.timestamp import to_rfc3339
 
 REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
 
@@ -25,12 +31,14 @@ REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
 class Standing:
     """What keeps it, in the words of the events; by reason, how many nodes the pool's budgets allow.
 
-    `consolidation` says why only emptiness, drift and age take it; `faults` is what cannot be read.
+    `consolidation` says why only emptiness, drift and age take it, `replacement` why these two wait;
+    `faults` is what cannot be read.
     """
 
     blockers: tuple[str, ...]
     allowed: tuple[tuple[str, int], ...]
     consolidation: tuple[str, ...] = ()
+    replacement: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
 
@@ -44,12 +52,38 @@ def standing(objects: ClusterObjects, name: str, now: int) -> Standing | None:
     allowed = (
         (reason, allowances(objects.pools, views, reason, now).get(view.pool_name, 0)) for reason in REASONS
     )
+    moved = _moved(objects, views, now)
     return Standing(
         tuple(dict.fromkeys(blockers(view, budgets, now))),
         tuple(allowed),
-        tuple(unconsolidatable(view)),
+        (*unconsolidatable(view), *_resting(view, moved)),
+        tuple(_waits(view, moved, now)),
         tuple(dict.fromkeys(_faults(view))),
     )
+
+
+def _moved(objects: ClusterObjects, views: Sequence[NodeView], now: int) -> Mapping[str, Arrival]:
+    """Pods that came by a move within the hour, by UID: the NodePools say what was moved."""
+    ledger = Ledger(per_pod=1)  # how many may be moved in a day is not asked here
+    for pool in objects.pools:
+        ledger.read(pool.metadata.name, pool.metadata.annotations.get(MOVED_PODS, "{}"), now)
+    return ledger.lately(Present(pod for view in views for pod in view.pods), now)
+
+
+def _resting(view: NodeView, moved: Mapping[str, Arrival]) -> Iterator[str]:
+    came = (moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in moved)
+    if any(one.forced for one in came):
+        yield RESTING
+
+
+def _waits(view: NodeView, moved: Mapping[str, Arrival], now: int) -> Iterator[str]:
+    """Why methods for which the node is due leave it alone for a while."""
+    if is_static(view.pool):
+        return
+    for reason, since in ((DRIFTED, drifted_since(view)), (EXPIRED, expired_since(view, now))):
+        until = waits_until(view, since, moved, now) if since is not None else None
+        if until is not None:
+            yield f"{reason}: {MOVED} (until {to_rfc3339(until)} at the latest)"
 
 
 def unconsolidatable(view: NodeView) -> Iterator[str]:
