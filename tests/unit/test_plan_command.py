@@ -282,7 +282,7 @@ def test_bad_arguments(tmp_path: Path, types: Path, capsys: pytest.CaptureFixtur
             "--deadline: '1d' is not a duration",
         ),
         (["-f", files, "--instance-types", str(types), "--deadline", "0s"], "must be longer than 0s"),
-        (["-f", files, "--region", "us-east-1"], "with --region, classes are of kind EC2NodeClass"),
+        (["-f", files, "--region", "us-east-1"], "the types of a region are for EC2NodeClasses"),
         (["-f", str(EXAMPLE), "--region", "ap-northeast-9"], "--region: there is no region 'ap-northeast-9'"),
         (["-f", str(tmp_path / "empty"), "--instance-types", str(types)], "holds no manifests"),
         (["-f", str(tmp_path / "nowhere"), "--instance-types", str(types)], "no such file or folder"),

@@ -300,9 +300,119 @@ def test_an_audit_webhook_gets_lists_of_events(tmp_path: Path) -> None:
     assert [step.replicas for step in read_past([tmp_path / "x"]).steps] == [4, 6, 8]
 
 
+SCALED = [event(at, "patch", "deployments", "web", {"spec": {"replicas": at}}, "scale") for at in (4, 6, 8)]
+LIST = json.dumps([json.loads(one) for one in SCALED])
+
+
+@pytest.mark.parametrize(
+    ("text", "strange"),
+    [
+        pytest.param("\n".join(SCALED), 0, id="one a line"),
+        pytest.param("\n\n".join(json.dumps(json.loads(one), indent=4) for one in SCALED), 0, id="jq"),
+        pytest.param(LIST, 0, id="jq -c -s"),
+        pytest.param(json.dumps(json.loads(LIST), indent=2), 0, id="jq -s"),
+        pytest.param(
+            "\n".join(f"2026-03-02T10:00:04.123Z {one}" for one in SCALED), 0, id="CloudWatch to S3"
+        ),
+        pytest.param(
+            "\n".join(f"2026-03-02T10:00:04.123456789Z stdout F {one}" for one in SCALED), 0, id="containerd"
+        ),
+        pytest.param(
+            "\n".join(json.dumps({"log": f"{one}\n", "stream": "stdout"}) for one in SCALED), 0, id="docker"
+        ),
+        pytest.param(
+            json.dumps(
+                {
+                    "events": [
+                        {"logStreamName": "kube-apiserver-audit-1", "timestamp": 1, "message": one}
+                        for one in (*SCALED, "I0302 10:00:04 1 trace.go:236] Trace")
+                    ],
+                    "searchedLogStreams": [],
+                },
+                indent=4,
+            ),
+            1,
+            id="aws logs filter-log-events",
+        ),
+        pytest.param(
+            json.dumps([{"@timestamp": "2026-03-02 10:00:04.123", "@message": one} for one in SCALED]),
+            0,
+            id="CloudWatch Logs Insights",
+        ),
+        pytest.param(
+            "\n".join(
+                json.dumps({"category": "kube-audit", "properties": {"log": one, "pod": "a"}})
+                for one in SCALED
+            ),
+            0,
+            id="Azure",
+        ),
+    ],
+)
+def test_audit_logs_are_read_as_their_collectors_keep_them(text: str, strange: int, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(text)
+    past = read_past([tmp_path / "x"])
+    assert [step.replicas for step in past.steps] == [4, 6, 8]
+    said = {"lines of x that are no audit events": "1 are left out"} if strange else {}
+    assert past.assumed == said
+
+
+def test_bodies_of_what_is_not_played_may_be_anything(tmp_path: Path) -> None:
+    """Patches take labels away with null, and resources of others have whatever they have."""
+    patch = {"metadata": {"labels": {"old": None, "new": "1"}}, "spec": {"replicas": 5}}
+    lines = [
+        event(1, "patch", "deployments", "web", patch),
+        event(2, "create", "widgets", "w", {"metadata": {"labels": [1]}, "spec": "text"}),
+        event(3, "create", "configmaps", "c", {"metadata": None, "spec": 7}),
+        event(
+            4, "create", "jobs", "j", {"metadata": {"name": "j", "labels": {"a": None, "b": "1"}}, "spec": {}}
+        ),
+    ]
+    (tmp_path / "x").write_text("\n".join(lines))
+    scaled, made = read_past([tmp_path / "x"]).steps
+    assert (scaled.scale, scaled.replicas) == (("Deployment", "shop", "web"), 5)
+    assert made.create is not None and made.create["metadata"]["labels"] == {"b": "1"}
+
+
+def test_kube_state_metrics_that_started_anew_is_one_series_more(tmp_path: Path) -> None:
+    """What scrapes it without honorLabels calls the labels of what is measured exported_."""
+    name = "kube_deployment_spec_replicas"
+    exporter = {"namespace": "monitoring", "exported_namespace": "shop", "pod": "kube-state-metrics-1"}
+    later = {**exporter, "pod": "kube-state-metrics-2"}
+    ask, exported = "kube_pod_container_resource_requests", {"exported_pod": "job-x", "resource": "cpu"}
+    answers = [
+        answer(
+            series(name, [(0, 3), (60, 3), (120, 4)], deployment="web", **exporter),
+            series(name, [(120, 4), (180, 9)], deployment="web", **later),
+        ),
+        answer(
+            series(
+                ask, [(0, 0.5), (60, 0.5)], exported_container="a", container="ksm", **exporter, **exported
+            ),
+            series(ask, [(90, 0.5)], exported_container="a", container="ksm", **later, **exported),
+            series("kube_pod_owner", [(0, 1)], owner_kind="Job", exported_pod="job-x", **exporter),
+        ),
+    ]
+    (tmp_path / "x").write_text("\n".join(answers))  # of one query after the other, into one file
+    past = read_past([tmp_path / "x"])
+    scaled = [(step.at // SECOND - T, step.replicas) for step in past.steps if step.scale]
+    assert scaled == [(0, 3), (120, 4), (180, 9)]
+    assert {step.scale for step in past.steps if step.scale} == {("Deployment", "shop", "web")}
+    (made,) = (step.create for step in past.steps if step.create)
+    assert made["metadata"]["namespace"] == "shop"
+    assert made["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            answer(
+                series("kube_deployment_spec_replicas", [(0, 3), (60, 3)], deployment="web", cluster="a"),
+                series("kube_deployment_spec_replicas", [(0, 7), (60, 8)], deployment="web", cluster="b"),
+            ),
+            'cluster="a".* and .*cluster="b".* say otherwise at the same time',
+        ),
         ("nothing", "neither a range query nor an event of an audit log"),
         (answer(series("up", [(0, 1)])), "holds no workload that changed"),
         ('{"status": "error", "error": "parse error"}', "Prometheus answered an error: parse error"),

@@ -181,14 +181,16 @@ def _refuse_missing_class(manifest: Manifest, classes: Mapping[str, Manifest]) -
     reference = manifest.object.spec.template.spec.node_class_ref
     if reference.kind == EC2NodeClass.KIND and reference.name in classes:
         return
+    pool = f"NodePool {manifest.object.metadata.name}"
     if reference.kind != EC2NodeClass.KIND:
-        remedy = "with --region, classes are of kind EC2NodeClass; with --instance-types, any kind will do"
+        message = f"{pool} is of the {reference.kind} {reference.name}, whose types are not known here"
+        remedy = "the types of a region are for EC2NodeClasses; give others with --instance-types FILE"
     else:
         add = f"add the {reference.kind} {reference.name} to the manifests, or use --instance-types FILE"
+        message = f"{pool} names the {reference.kind} {reference.name}, which is not among the manifests"
         remedy = meant(reference.name, classes, add)
     raise InputError(
-        f"NodePool {manifest.object.metadata.name} names the {reference.kind} {reference.name}, "
-        "which is not among the manifests",
+        message,
         source=manifest.source,
         line=manifest.line,
         path="spec.template.spec.nodeClassRef.name",

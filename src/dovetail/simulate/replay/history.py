@@ -1,11 +1,13 @@
 """A cluster's past from monitoring and audit logs, as steps of a history.
 
 Read are answers of Prometheus to range queries of kube-state-metrics, and Kubernetes audit logs, in any
-number of files, plain or gzipped; the content says which is which.
+number of files, plain or gzipped; the content says which is which. Audit logs may be as their collectors keep
+them: behind a time, or as the text of a field.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +56,7 @@ class _Owner(msgspec.Struct):
 
 class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
-    labels: dict[str, str] | None = None
+    labels: dict[str, str | None] | None = None  # of a patch: None takes one away
     owner_references: list[_Owner] | None = None
 
 
@@ -86,14 +88,39 @@ class _Event(msgspec.Struct, rename="camel"):
     request_received_timestamp: str = ""
     object_ref: _Reference | None = None
     response_status: _Status | None = None
-    response_object: _Body | list[Any] | None = None  # a list: of a JSON patch
-    request_object: _Body | list[Any] | None = None
+    response_object: msgspec.Raw = msgspec.Raw(b"null")
+    request_object: msgspec.Raw = msgspec.Raw(b"null")
     items: list[_Event] = msgspec.field(default_factory=list)  # of an EventList
 
     def body(self) -> _Body | None:
-        """The object afterwards, or at least as it was asked for."""
-        found = (self.response_object, self.request_object)
-        return next((one for one in found if isinstance(one, _Body)), None)
+        """The object afterwards, or at least as it was asked for. Raises msgspec.ValidationError."""
+        for field_name, raw in (("response", self.response_object), ("request", self.request_object)):
+            try:
+                found = msgspec.json.decode(raw, type=_Body | list[Any] | None)  # a list: of a JSON patch
+            except msgspec.ValidationError as error:
+                where = f"`$.{field_name}Object"
+                raise msgspec.ValidationError(str(error).replace("`$", where)) from None
+            if isinstance(found, _Body):
+                return found
+        return None
+
+
+class _Kept(msgspec.Struct):
+    """A line of a log as its collector keeps it."""
+
+    message: Any = None  # CloudWatch
+    insight: Any = msgspec.field(default=None, name="@message")  # CloudWatch Logs Insights
+    log: Any = None  # of a container; of Azure, below `properties`
+    properties: _Kept | None = None
+    events: list[_Kept] = msgspec.field(default_factory=list)  # `aws logs filter-log-events`
+
+    def lines(self) -> Iterator[str]:
+        """Those that it holds."""
+        for found in (self.message, self.insight, self.log):
+            if isinstance(found, str):
+                yield found
+        for one in (*self.events, *(() if self.properties is None else (self.properties,))):
+            yield from one.lines()
 
 
 @dataclass(slots=True)
@@ -116,7 +143,7 @@ def read_past(paths: Sequence[Path]) -> Past:
         if found is not None:
             series += found
         else:
-            past.steps += _audit(text, path, past)
+            past.steps += _audit(text, path, past, series)
     past.steps += _prometheus(series, past)
     if not past.steps:
         given = ", ".join(map(str, paths))
@@ -189,11 +216,13 @@ def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Ste
     for item in series:
         by_name.setdefault(item["metric"].get("__name__", ""), []).append(item)
     for name, (kind, label) in _REPLICAS.items():
+        found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
         for item in by_name.get(name, ()):
             metric = item["metric"]
-            key = (kind, metric.get("namespace", "default"), metric.get(label, ""))
+            key = (kind, _label(metric, "namespace") or "default", _label(metric, label))
             if key[2] and key not in replicas:
-                replicas[key] = [(at, round(value)) for at, value in item["values"]]
+                found.setdefault(key, []).append(item)
+        replicas |= {key: _merged(items) for key, items in found.items()}
     for name, items in by_name.items():
         if name not in (*_REPLICAS, _REQUESTS, _OWNER):
             others[name or "series without __name__"] += len(items)
@@ -210,6 +239,30 @@ def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Ste
     yield from _pods(by_name.get(_REQUESTS, ()), by_name.get(_OWNER, ()), past)
 
 
+def _merged(series: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """(instant, replicas) of one workload: each pod of kube-state-metrics that there was has its series.
+
+    Raises InputError where they are of several workloads that have the same name.
+    """
+    merged: dict[int, int] = {}
+    for item in series:
+        values = {at: round(value) for at, value in item["values"]}
+        both = Counter(merged[at] == value for at, value in values.items() if at in merged)
+        if both[False] > both[True]:
+            one, two = _named(series[0]["metric"]), _named(item["metric"])
+            raise InputError(
+                f"there are several workloads of one name: {one} and {two} say otherwise at the same time",
+                remedy="ask for the series of one cluster",
+            )
+        merged |= values
+    return sorted(merged.items())
+
+
+def _label(metric: Mapping[str, str], name: str) -> str:
+    """Of what is measured: where its exporter has a label of that name too, Prometheus calls it exported_."""
+    return metric.get(f"exported_{name}") or metric.get(name, "")
+
+
 def _values(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
     """(instant in nanoseconds, value) of a series, without gaps' NaN."""
     for at, text in item["values"]:
@@ -224,23 +277,21 @@ def _pods(
     requests: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, Any]], past: Past
 ) -> Iterator[Step]:
     """Pods of Jobs, and those of nothing, as pods of their size that are there as long as they were seen."""
-    owner = {
-        (item["metric"].get("namespace"), item["metric"].get("pod")): item["metric"].get("owner_kind", "")
-        for item in owners
-    }
-    asked: dict[tuple[str, str], dict[str, float]] = {}
+    owner = {_pod(item["metric"]): item["metric"].get("owner_kind", "") for item in owners}
+    asked: dict[tuple[str, str], dict[tuple[str, str], float]] = {}  # by container and resource
     seen: dict[tuple[str, str], list[int]] = {}
     unowned = 0
     for item in requests:
         metric = item["metric"]
-        key = (metric.get("namespace", "default"), metric.get("pod", ""))
+        key = _pod(metric)
         values = item["values"]
         if key not in owner:
             unowned += 1
         if not values or owner.get(key, "unknown") not in _LONE:
             continue
+        # Several series of one container are one after the other, of pods of kube-state-metrics.
         sizes = asked.setdefault(key, {})
-        sizes[metric["resource"]] = sizes.get(metric["resource"], 0.0) + values[0][1]
+        sizes[_label(metric, "container"), metric["resource"]] = values[0][1]
         seen.setdefault(key, []).extend((values[0][0], values[-1][0]))
     if unowned:
         past.assumed["pods without kube_pod_owner"] = (
@@ -248,9 +299,12 @@ def _pods(
         )
     for (namespace, name), sizes in asked.items():
         first, last = min(seen[namespace, name]), max(seen[namespace, name])
+        summed: dict[str, float] = {}
+        for (_, resource), amount in sizes.items():
+            summed[resource] = summed.get(resource, 0.0) + amount
         amounts = {
             resource.replace("nvidia_com_gpu", "nvidia.com/gpu"): _quantity(resource, amount)
-            for resource, amount in sizes.items()
+            for resource, amount in summed.items()
         }
         container = {"name": "main", "image": _PAUSE, "resources": {"requests": amounts}}
         yield Step(
@@ -269,15 +323,22 @@ def _pods(
         )
 
 
+def _pod(metric: Mapping[str, str]) -> tuple[str, str]:
+    return _label(metric, "namespace") or "default", _label(metric, "pod")
+
+
 def _quantity(resource: str, amount: float) -> str:
     return f"{math.ceil(amount * 1000)}m" if resource == "cpu" else str(math.ceil(amount))
 
 
-def _audit(text: str, path: Path, past: Past) -> Iterator[Step]:
-    """Workloads that were scaled, made or deleted by whoever, as far as the log has the objects."""
+def _audit(text: str, path: Path, past: Past, series: list[dict[str, Any]]) -> Iterator[Step]:
+    """Workloads that were scaled, made or deleted by whoever, as far as the log has the objects.
+
+    `series` gets those of range queries that stand in the same file.
+    """
     bare = 0
     replicas: dict[tuple[str, str, str], int] = {}
-    for number, event in _events(text, path, past):
+    for number, event in _events(text, path, past, series):
         reference = event.object_ref or _Reference()
         kind = _RESOURCES.get(reference.resource)
         code = event.response_status.code if event.response_status else 0
@@ -286,7 +347,10 @@ def _audit(text: str, path: Path, past: Past) -> Iterator[Step]:
         at = _instant(event.request_received_timestamp, path, number)
         past.end = max(past.end, at)
         target = (kind, reference.namespace, reference.name)
-        body = event.body()
+        try:
+            body = event.body()
+        except msgspec.ValidationError as error:
+            raise _unknown(path, number, f": {error}") from None
         if event.verb == "delete" and not reference.subresource and target[2] and not _made(kind, body):
             yield Step(at, delete=target)
         elif event.verb in ("create", "update", "patch") and reference.subresource in ("", "scale"):
@@ -310,28 +374,88 @@ def _audit(text: str, path: Path, past: Past) -> Iterator[Step]:
         )
 
 
-def _events(text: str, path: Path, past: Past) -> Iterator[tuple[int, _Event]]:
-    """(line, event). The last line may be cut off, as it is of a file that is still written."""
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    decoder = msgspec.json.Decoder(_Event)
-    for number, line in lines:
+def _events(text: str, path: Path, past: Past, series: list[dict[str, Any]]) -> Iterator[tuple[int, _Event]]:
+    """(line, event). The last document may be cut off, as it is of a file that is still written."""
+    strange = 0
+    for number, document, last in _documents(text):
         why = ""
         try:
-            event = decoder.decode(line)
+            found, unread = _opened(document)
         except msgspec.ValidationError as error:
-            event, why = _Event(), f": {error}"
+            found, unread, why = [], 0, f": {error}"
         except RecursionError:
-            event, why = _Event(), ": it is nested too deeply"
+            found, unread, why = [], 0, ": it is nested too deeply"
         except msgspec.DecodeError:
-            if number == lines[-1][0] and len(lines) > 1:
+            if last and number > 1:
                 past.assumed[f"line {number} of {path.name}"] = "is cut off, and left out"
-                return
-            event = _Event()
-        if event.kind not in ("Event", "EventList") or not event.api_version.startswith("audit.k8s.io/"):
-            message = f"is neither a range query nor an event of an audit log{why}"
-            raise InputError(message, source=str(path), line=number, remedy=_REMEDY)
-        for one in event.items if event.kind == "EventList" else (event,):
+                break
+            found, unread = [], 0
+        if not found and not unread:
+            answer = None if why else _range_query(document, path)
+            if answer is None:
+                raise _unknown(path, number, why)
+            series += answer
+        strange += unread
+        for one in found:
             yield number, one
+    if strange:
+        past.assumed[f"lines of {path.name} that are no audit events"] = f"{strange} are left out"
+
+
+def _unknown(path: Path, number: int, why: str) -> InputError:
+    message = f"is neither a range query nor an event of an audit log{why}"
+    return InputError(message, source=str(path), line=number, remedy=_REMEDY)
+
+
+def _documents(text: str) -> Iterator[tuple[int, str, bool]]:
+    """(line, JSON, whether it is the last). One a line, unless they are written over several, as jq does."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) > 1 and lines[0][1] in ("{", "["):
+        yield from _over_lines(text)
+        return
+    for number, line in lines:
+        start = line.find("{")
+        # Collectors of logs put a time before it, and some the stream.
+        bare = line[start:] if start > 0 and line[0] != "[" and '"' not in line[:start] else line
+        yield number, bare, number == lines[-1][0]
+
+
+def _over_lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        try:
+            end = decoder.raw_decode(text, at)[1]
+        except (ValueError, RecursionError):
+            end = len(text)
+        yield text.count("\n", 0, at) + 1, text[at:end], not text[end:].strip()
+        at = end
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_KEPT = msgspec.json.Decoder(_Kept)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _opened(document: str) -> tuple[list[_Event], int]:
+    """The events that it holds, and how many lines that a collector kept are none. Raises DecodeError."""
+    if document[:1] == "[" and document[1:].lstrip()[:1] == "{":
+        many = [_opened(bytes(one).decode()) for one in _LIST.decode(document)]
+        return [one for found, _ in many for one in found], sum(unread or not found for found, unread in many)
+    event = _EVENT.decode(document)
+    if event.kind in ("Event", "EventList") and event.api_version.startswith("audit.k8s.io/"):
+        return (event.items if event.kind == "EventList" else [event]), 0
+    found, unread = [], 0
+    for line in _KEPT.decode(document).lines():
+        try:
+            inner, more = _opened(line.strip())
+        except msgspec.DecodeError:
+            inner, more = [], 0
+        found += inner
+        unread += more or not inner
+    return found, unread
 
 
 def _made(kind: str, body: _Body | None) -> bool:
@@ -350,8 +474,16 @@ def _document(kind: str, body: _Body, namespace: str) -> dict[str, Any] | None:
         found["spec"].pop("nodeName", None)
     if kind == "Job":
         found["spec"].pop("selector", None)
-    found["metadata"] = {"name": meta.name, "namespace": namespace, "labels": meta.labels or {}}
+    found["metadata"] = {
+        "name": meta.name,
+        "namespace": namespace,
+        "labels": _without_none(meta.labels or {}),
+    }
     return found
+
+
+def _without_none(labels: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in labels.items() if value is not None}
 
 
 _API = {
