@@ -307,6 +307,19 @@ def test_nodes_that_are_bought_run_their_daemons(
     assert [pod.key for pod in candidate(new, 1).pods] == ["shop/late"]
 
 
+def test_a_daemonset_of_a_newer_server_is_left_out(tmp_path: Path, capsys: _Text) -> None:
+    expression = {"key": "kubernetes.io/arch", "operator": "OfANewerServer", "values": ["a"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    odd = daemon_set("odd", "1", affinity={"nodeAffinity": required})
+    odd["metadata"]["resourceVersion"] = "7"
+    found = planned(tmp_path, capsys, [*cluster(), odd])
+    assert found["pods"]["unschedulable"] == 0
+    assert run(["plan", "-f", str(tmp_path / "cluster.json"), "--work", "1000"]) == OK
+    said = " ".join(capsys.readouterr().err.split())
+    assert "note: DaemonSet kube-system/odd is left out: ValueError: operator 'OfANewerServer'" in said
+
+
 def _no_time(_: object) -> NoReturn:
     raise AssertionError("there is no time for a what-if")
 

@@ -188,6 +188,58 @@ def test_a_snapshot_becomes_a_scenario_that_plays(
     assert made["zone"] == "us-east-1b"  # where its volume is
 
 
+def served(kind: str, name: str, version: str = "v1", **more: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "shop", "uid": f"uid-{name}", "resourceVersion": "7"}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **more}
+
+
+def test_a_dump_need_not_have_classes_of_priorities_and_volumes(tmp_path: Path) -> None:
+    """`kubectl get nodes,pods,deployments,statefulsets,poddisruptionbudgets -A -o json` has none."""
+    web = workload("Deployment", "web", priorityClassName="high")
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "gp3"},
+    }
+    claim["spec"] |= {"resources": {"requests": {"storage": "1Gi"}}}
+    database = workload("StatefulSet", "db", replicas=1, priorityClassName="unseen")
+    database["spec"] |= {"serviceName": "db", "volumeClaimTemplates": [claim]}
+    spec = database["spec"]["template"]["spec"]
+    lone = served("Pod", "lone", status={"phase": "Running"})
+    # What admission wrote into it; there is no RuntimeClass either.
+    lone["spec"] = {**spec, "priorityClassName": "high", "priority": 1000, "preemptionPolicy": "Never"}
+    lone["spec"] |= {"nodeName": "n1", "runtimeClassName": "kata", "overhead": {"cpu": "250m"}}
+    plain = served("Pod", "plain", spec={**spec, "priorityClassName": "", "priority": 0})
+    newer = served("PodDisruptionBudget", "new", "policy/v1")
+    newer["spec"] = {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "OfANewerServer"}
+    path = tmp_path / "dump.json"
+    items = [web, database, lone, plain, newer, node("n1", "us-east-1a")]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    folder = tmp_path / "kept"
+    assumed = write_replay(read([path, POOL]).manifests, Wanted("x", "us-east-1", length=5 * MINUTE), folder)
+    assert assumed["PriorityClasses that the snapshot lacks"].endswith("high: 1000, unseen: 0")
+    assert assumed["StorageClasses that the snapshot lacks"].endswith(": gp3")
+    refused = assumed["objects that the simulated API server does not take"]
+    assert refused.startswith("1 are left out, the first is PodDisruptionBudget/shop/new: ")
+    scenario = load(folder)
+    classes = {item.object.KIND: item.document for item in scenario.manifests}
+    assert classes["PriorityClass"]["metadata"]["name"] == "unseen"
+    high = next(item.document for item in scenario.manifests if item.object.metadata.name == "high")
+    assert (high["value"], high["preemptionPolicy"]) == (1000, "Never")
+    bound = {item["pod"] for item in simulate(scenario).records if item["kind"] == "pod.bound"}
+    assert {name[:8] for name in bound} == {"shop/web", "shop/db-", "shop/lon", "shop/pla"}
+
+
+def test_a_snapshot_without_a_pool_that_can_be_played(tmp_path: Path) -> None:
+    pool = yaml.safe_load(POOL.read_text().split("---")[0])
+    assert pool["kind"] == "NodePool"
+    pool["metadata"] |= {"uid": "u", "resourceVersion": "7"}
+    pool["spec"]["disruption"] = {"consolidationPolicy": "OfANewerServer"}
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(pool))
+    with pytest.raises(InputError, match=r"no NodePool that can be played: .*OfANewerServer"):
+        write_replay(read([path]).manifests, Wanted("x", "us-east-1"), tmp_path / "kept")
+
+
 def test_a_history_is_the_load(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     replicas = [(0, 3), (15, 3), (30, 8), (45, float("nan")), (60, 1), (300, 1)]
     (tmp_path / "q.json").write_text(
@@ -643,6 +695,7 @@ def test_what_is_no_node_is_named_with_its_line(
             "--region: there is no region 'us-east-9' in the catalogue\n  did you mean us-east-",
         ),
         (["{snapshot}", "--history", "{tmp}/none"], "cannot be read"),
+        (["{snapshot}", "{snapshot}"], "is given twice, first at "),
         (["{snapshot}", "--keep", "{tmp}"], "the folder is not empty"),
         (["{snapshot}", "--until", "0s"], "not more than 0s"),
         (["{snapshot}", "--report", "{tmp}/none/x.html"], "there is no folder"),
@@ -779,3 +832,21 @@ def test_a_kept_replay_rolls_out_what_the_account_would_and_the_way_back_is_the_
     assert old["spec"]["amiSelectorTerms"] == [{"tags": {"Name": "may"}}]
     assert old["spec"]["subnetSelectorTerms"] == [{"id": "subnet-0123456789abcdef0"}]
     assert "status" not in old and "userData" in back.read_text().splitlines()[0]
+
+
+def test_what_is_wrong_with_the_scenario_is_told_of_the_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder that is played is gone afterwards, unless it is kept."""
+    pod = served("Pod", "lone", status={"phase": "Running"})
+    pod["spec"] = {
+        **workload("Deployment", "x")["spec"]["template"]["spec"],
+        "priorityClassName": "Not-A-Name",
+    }
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(pod))
+    given = ["replay", str(path), str(POOL), "--region", "us-east-1", "--until", "1m"]
+    assert run(given) == 2
+    assert f"\ndovetail: {path}: " in capsys.readouterr().err
+    assert run([*given, "--keep", str(tmp_path / "kept")]) == 2
+    assert f"\ndovetail: {tmp_path / 'kept'}/cluster.yaml:" in capsys.readouterr().err

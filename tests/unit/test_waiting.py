@@ -222,7 +222,30 @@ def test_what_is_shown_of_a_pod() -> None:
         True,
     )
     assert wait.pending == wait.total == 60 * SECOND
-    assert explain(wait).startswith("55.0 s of 60.0 s and never got a node went to launch: ")
+    assert explain(wait).startswith("55.0 s of 60.0 s, without a node to the end, went to launch: ")
+
+
+def test_a_pod_that_the_controller_leaves_alone_waits_for_no_batch() -> None:
+    why = 'storageclass.storage.k8s.io "gp3" not found'
+    event = {
+        "object": "Pod/shop/a",
+        "reason": "FailedScheduling",
+        "message": f"Failed to schedule pod, {why}",
+    }
+    records = log(
+        created(0),
+        unschedulable(0.5),
+        (1, "pod.ignored", {"pod": "shop/a", "message": why}),
+        (1, "event", event),
+    )
+    (wait,) = waits(records, 60 * SECOND)
+    assert {name: length // SECOND for name, length in wait.parts.items() if length} == {
+        "batching": 1,
+        "blocked": 59,
+    }
+    told = explain(wait)
+    assert told.startswith(f"59.0 s of 60.0 s, without a node to the end, went to blocked ({why}): ")
+    assert "create the storageclass gp3" in told
 
 
 def test_a_name_used_twice_is_two_pods() -> None:

@@ -33,13 +33,14 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.cli.messages import note
 from dovetail.cli.plan_classes import closed_pools, on_its_images
 from dovetail.cli.plan_copies import Copied, split, tied
 from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults
 from dovetail.cloud.catalog.file import read_instance_types
-from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
+from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
@@ -73,7 +74,7 @@ def read_problem(
     With `copying`, most pods of workloads of very many are not in it but counted beside it.
     """
     manifests = reading.manifests
-    _refuse_twins(manifests)
+    refuse_twins(manifests)
     pools = [item for item in manifests if isinstance(item.object, NodePool)]
     if not pools:
         raise InputError(
@@ -90,11 +91,25 @@ def read_problem(
     )
     pending = tuple(pod for pod in objects.pods if not pod.spec.node_name)
     settings = replace(options, well_known=well_known)
-    built = build(objects, pending, types, settings, require_ready=False, volume_price=volume_price)
+    built = build(
+        objects,
+        pending,
+        types,
+        settings,
+        require_ready=False,
+        volume_price=volume_price,
+        on_fault=_note_left_out,
+    )
     return built, copied
 
 
-def _refuse_twins(manifests: tuple[Manifest, ...]) -> None:
+def _note_left_out(fault: Fault) -> None:
+    """An API server took it; what it means is not known here."""
+    note(f"{fault.about.KIND} {fault.about.key} is left out: {fault.cause}")
+
+
+def refuse_twins(manifests: tuple[Manifest, ...]) -> None:
+    """Raises InputError for an object that is given twice."""
     seen: dict[tuple[str, str], Manifest] = {}
     for manifest in manifests:
         name = (manifest.written[0], manifest.object.key)

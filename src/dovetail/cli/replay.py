@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from dovetail.base.errors import InputError
+from dovetail.base.errors import InputError, InputErrors, Place
 from dovetail.cli.messages import note
 from dovetail.simulate.scenario.policy import Policy
 
@@ -64,6 +66,7 @@ def replay(
     from rich.console import Console
 
     from dovetail.api.core import Node
+    from dovetail.cli.plan_input import refuse_twins
     from dovetail.cli.region import refuse_unknown_region, resolve
     from dovetail.cli.runs_output import time_of
     from dovetail.cli.simulate_live import live_view
@@ -84,6 +87,7 @@ def replay(
     reading = read(list(snapshot))
     for line in reading.notes:
         note(line)
+    refuse_twins(reading.manifests)
     nodes = [item.object for item in reading.manifests if isinstance(item.object, Node)]
     place = resolve(region, nodes, os.environ)
     if place is None:
@@ -98,12 +102,13 @@ def replay(
         console.print("Assumed:")
         for subject, value in sorted(assumed.items()):
             console.print(f"  {subject}: {value}")
-        scenario = load(folder)
+        with _told_of(snapshot[0] if keep is None else folder, folder):
+            scenario = load(folder)
         if policy is not None:
             scenario = scenario.under(policy)
         if seed is not None:
             scenario = scenario.seeded(seed)
-        with live_view(scenario) as listener:
+        with live_view(scenario) as listener, _told_of(snapshot[0] if keep is None else folder, folder):
             result = simulate(scenario, listener=listener)
     if report is not None:
         write_report(result, report)
@@ -113,3 +118,21 @@ def replay(
         Console().print(summary_table(result.summary))
     if keep is not None:
         console.print(f"Scenario: {keep}")
+
+
+@contextmanager
+def _told_of(given: Path, folder: Path) -> Iterator[None]:
+    """What is wrong with the scenario in the folder is wrong with what was `given`."""
+    try:
+        yield
+    except InputError as error:
+        if given == folder:
+            raise
+        raise InputErrors.of(tuple(_moved(one, given, folder) for one in error.faults)) from None
+
+
+def _moved(error: InputError, given: Path, folder: Path) -> InputError:
+    if not error.source.startswith(str(folder)):
+        return error
+    place: Place = {**error.place, "source": str(given), "line": None, "column": None}
+    return InputError(error.message, **place)

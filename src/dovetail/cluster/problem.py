@@ -19,7 +19,7 @@ from dovetail.cluster.usage import usage_by_pool
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import ExistingNode, Options, Pool, Problem
-from dovetail.model.requirement import Requirements
+from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import amounts, excess
 from dovetail.model.volumes import VolumeIndex
 
@@ -223,8 +223,13 @@ def pool_requirements(pool: NodePool) -> Requirements:
 
 
 def _runs(daemonset: DaemonSet) -> bool:
-    """False for one whose pods ask for more than any node has: nothing is kept for what runs nowhere."""
-    return not excess(Pod(spec=daemonset.spec.template.spec))
+    """False for one whose pods ask for more than any node has: nothing is kept for what runs nowhere.
+
+    Raises ValueError for rules on nodes that are not understood.
+    """
+    pod = Pod(spec=daemonset.spec.template.spec)
+    pod_requirements(pod)
+    return not excess(pod)
 
 
 def _usable(

@@ -64,6 +64,10 @@ _BLOCKED: tuple[tuple[str, str], ...] = (
         "allow larger instance types in the NodePool, or have the pod ask for less",
     ),
     (
+        r'(?P<kind>storageclass|persistentvolumeclaim|persistentvolume)\S* "(?P<name>[^"]+)" not found',
+        "create the {kind} {name}, or name one that is there",
+    ),
+    (
         r"topology constraint",
         "the rule about other pods leaves no place: relax the spread or affinity, or allow more zones",
     ),

@@ -3,7 +3,7 @@
 A pod's time runs from `pod.created` to `pod.running`; a pod that never ran stops counting at its deletion
 or at the end of the log. It is cut at these instants, in this order; the part before each cut has its name:
 
-batching    the first `batch` with the pod closes
+batching    the first `batch` with the pod closes, or the controller leaves the pod alone for what it names
 blocked     the last `batch` with the pod before its first nomination closes: rounds that found no place
 solve       the first `nominated` of the pod
 retries     the first `nominated` after the last one to a claim that came to nothing: its launch failed, or it
@@ -88,7 +88,7 @@ class _Pod:
     name: str
     owner: str
     created: int
-    batches: list[int] = field(default_factory=list)  # when each closed
+    batches: list[int] = field(default_factory=list)  # when each closed, or left the pod out
     nominations: list[tuple[int, str]] = field(default_factory=list)  # (instant, claim or "")
     bound: int | None = None
     running: int | None = None
@@ -147,6 +147,8 @@ class _Book:
         match kind:
             case "pod.unschedulable":
                 pod.unschedulable, pod.message = True, record.get("message", "")
+            case "pod.ignored" if pod.bound is None:
+                pod.batches.append(record["t"])
             case "nominated" if pod.bound is None:
                 pod.nominations.append((record["t"], record.get("claim") or ""))
             case "pod.bound":
@@ -252,7 +254,7 @@ def explain(wait: Wait) -> str:
     """One sentence: how long it was, where most of it went, what would have made it shorter."""
     part = wait.largest
     seconds, whole = _seconds(wait.parts[part]), _seconds(wait.total)
-    outcome = "" if wait.bound is not None else " and never got a node"
+    outcome = "" if wait.bound is not None else ", without a node to the end,"
     return f"{seconds} of {whole}{outcome} went to {part}{reason(wait, part)}: {advice(wait, part)}."
 
 

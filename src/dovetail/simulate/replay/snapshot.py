@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dovetail.api.admission import admit
+from dovetail.api.core_schema import pod_specs
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.redact import redacted
-from dovetail.base.errors import InputError
+from dovetail.base.errors import ApiError, InputError
 from dovetail.model.volumes import BIND_COMPLETED
 from dovetail.reading import Manifest
 from dovetail.simulate.replay.nodeclass import Surroundings, rewrite
@@ -30,6 +32,7 @@ _KEPT = (
 _REWRITTEN = ("NodePool", "EC2NodeClass")
 _OWN = ("ReplicaSet", "Job", "Pod")  # kept where no object of the snapshot owns them
 _STATUS = ("PersistentVolume", "PersistentVolumeClaim")
+_BUILT_IN = ("system-cluster-critical", "system-node-critical")
 _META = ("name", "namespace", "labels", "annotations")
 _KUBELET = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -61,10 +64,15 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
         )
     uids = {document["metadata"].get("uid") for document in written} - {None}
     left = Counter[str]()
+    refused: dict[str, str] = {}
     for document in written:
         kind = document["kind"]
         if kind in _KEPT or (kind in _OWN and _stands_alone(document, uids)):
-            found.manifests.append(_plain(document))
+            plain = _plain(document)
+            if why := _refusal(plain):
+                refused[_key(document)] = why
+                continue
+            found.manifests.append(plain)
             if kind in _REWRITTEN:
                 status = redacted(document).get("status")
                 found.originals.append(_plain(document) | ({"status": status} if status else {}))
@@ -75,6 +83,15 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
             f"{left.total()} are not played, as the snapshot does not hold the traffic: "
             "replicas are those of the snapshot, or of the history"
         )
+    if refused:
+        key, why = next(iter(refused.items()))
+        found.assumed["objects that the simulated API server does not take"] = (
+            f"{len(refused)} are left out, the first is {key}: {why}"
+        )
+    if not any(document["kind"] == "NodePool" for document in found.manifests):
+        raise InputError(f"the snapshot has no NodePool that can be played: {next(iter(refused.values()))}")
+    _add_priorities(written, found)
+    _add_storage_classes(found)
     found.groups, assumed = node_groups(manifests, region)
     found.assumed |= assumed
     found.version = _version(written)
@@ -89,6 +106,58 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
     found.assumed |= assumed
     found.assumed["cloud"] = "the simulated one: no subnets, security groups, images or quotas of an account"
     return found
+
+
+def _add_priorities(written: Sequence[Document], found: Beginning) -> None:
+    """PriorityClasses that pods name and a dump lacks, with what its pods have of them."""
+    have = {item["metadata"]["name"] for item in found.manifests if item["kind"] == "PriorityClass"}
+    named = {spec.get("priorityClassName") for item in found.manifests for spec in pod_specs(item)}
+    missing = sorted(name for name in named if name and name not in have and name not in _BUILT_IN)
+    known: dict[str, Document] = {}
+    for document in written:
+        if document["kind"] == "Pod" and (spec := document["spec"]).get("priority") is not None:
+            known.setdefault(spec.get("priorityClassName", ""), spec)
+    for name in missing:
+        spec = known.get(name, {})
+        made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        policy = spec.get("preemptionPolicy", "PreemptLowerPriority")
+        found.manifests.append({**made, "value": spec.get("priority", 0), "preemptionPolicy": policy})
+    if missing:
+        listed = ", ".join(f"{name}: {known.get(name, {}).get('priority', 0)}" for name in missing)
+        found.assumed["PriorityClasses that the snapshot lacks"] = f"as pods have them, else 0: {listed}"
+
+
+def _add_storage_classes(found: Beginning) -> None:
+    """Those that volumes yet to be made name and a dump lacks: of EBS, in the zone of a pod's node."""
+    have = {item["metadata"]["name"] for item in found.manifests if item["kind"] == "StorageClass"}
+    templates = [
+        *(one for item in found.manifests for one in item.get("spec", {}).get("volumeClaimTemplates", ())),
+        *(
+            volume["ephemeral"]["volumeClaimTemplate"]
+            for item in found.manifests
+            for spec in pod_specs(item)
+            for volume in spec.get("volumes", ())
+            if volume.get("ephemeral", {}).get("volumeClaimTemplate")
+        ),
+    ]
+    named = {one.get("spec", {}).get("storageClassName") for one in templates}
+    missing = sorted(name for name in named if name and name not in have)
+    for name in missing:
+        made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+        how = {"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
+        found.manifests.append({**made, **how})
+    if missing:
+        listed = ", ".join(missing)
+        found.assumed["StorageClasses that the snapshot lacks"] = f"of EBS, WaitForFirstConsumer: {listed}"
+
+
+def _refusal(document: Document) -> str:
+    """Why the simulated API server would not take it, though another has; "" if it would."""
+    try:
+        admit(document)
+    except ApiError as error:
+        return str(error)
+    return ""
 
 
 def _key(document: Mapping[str, Any]) -> str:
@@ -127,7 +196,8 @@ def _plain(document: Document) -> Document:
         found.pop("status", None)
     spec = found.get("spec", {})
     if found["kind"] == "Pod":
-        for name in ("nodeName", "ephemeralContainers"):
+        # What admission makes of its PriorityClass and its RuntimeClass, it makes again or has no class for.
+        for name in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy", "overhead"):
             spec.pop(name, None)
     elif found["kind"] == "Job":
         spec.pop("selector", None)
