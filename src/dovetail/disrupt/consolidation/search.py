@@ -133,7 +133,9 @@ class _Search:
         self._held = held_back(self._question, self._candidates, self._memory.market)
         self._stay.update(self._held)
         self._candidates = [one for one in self._candidates if one.name not in self._held]
-        if not self._candidates:
+        refused = {one.name: text for one in self._candidates if (text := self._no_room(one))}
+        if len(refused) == len(self._candidates):  # nothing is left to look at
+            self._stay.update(refused)
             return Finding(None, self._refusals(), next=self._next(None))
         self._candidates = list(self._known())
         move = yield from self._deleted()
@@ -213,7 +215,7 @@ class _Search:
 
     def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
-        able = [candidate for candidate in self._candidates if not self._stuck(candidate)]
+        able = [candidate for candidate in self._candidates if not self._no_room(candidate)]
         chosen = deletable(self._question, self._prospects.appraisal, able, self._work)
         while chosen and self._work.left:
             move = yield from self._tried(chosen, quiet=True)
@@ -249,10 +251,12 @@ class _Search:
                 return other
         return move
 
-    def _stuck(self, candidate: Candidate) -> bool:
-        """True iff its pods found no room when it alone was imagined away: without others there is less."""
+    def _no_room(self, candidate: Candidate) -> str:
+        """Why it stays if its pods found no room when it alone was imagined away: without others there is
+        less.
+        """
         alone = (candidate,)
-        return self._only_room(alone) and bool(self._memory.refused(alone, self._now, quiet=True))
+        return self._memory.refused(alone, self._now, quiet=True) if self._only_room(alone) else ""
 
     def _together(self) -> Generator[Problem, Plan, Move | None]:
         """Several nodes whose pods go to new ones: the most promising first, in sets of several sizes."""
