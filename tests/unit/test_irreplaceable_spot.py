@@ -37,6 +37,7 @@ from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import search
 from dovetail.model import labels
 from dovetail.model.offering import Offering
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import SolveBudget
@@ -157,6 +158,42 @@ def test_a_pods_own_node_is_no_other_place() -> None:
 def test_a_node_that_is_not_up_yet_is_no_other_place() -> None:
     assert not beside(node("a", "2"), *roomy("c", initialized=True))
     assert beside(node("a", "2"), *roomy("c", initialized=False))
+
+
+@pytest.mark.parametrize(
+    ("effect", "stay"), [("NoSchedule", True), ("NoExecute", True), ("PreferNoSchedule", False)]
+)
+def test_a_node_whose_taints_all_its_pods_obey_is_no_other_place(effect: str, stay: bool) -> None:
+    agents = roomy("c", taints=(Taint(key="agents", effect=effect),))
+    leaving = node("a", "2")
+    assert beside(leaving, *agents) is stay
+    assert not beside(leaving, *agents, *roomy("d"))
+    there = big("tolerant", "2")
+    tolerant = replaced(there, spec=replaced(there.spec, tolerations=(Toleration(operator="Exists"),)))
+    assert not beside(replace(leaving, pods=(tolerant,)), *agents)
+
+
+@pytest.mark.parametrize(
+    ("moving", "others", "stay"), [("", "c", False), ("x", "c", True), ("x", "cd", False), ("xyz", "cd", True)]
+)
+def test_pods_of_nodes_on_their_way_out_have_room_first(moving: str, others: str, stay: bool) -> None:
+    """Each of them, and the node's own pod, leaves no room for another one on a node."""
+    asked = question(node("a", "3"), others=others)
+    pods = tuple(big(name, "3") for name in "xyz")
+    waiting = replace(asked, problem=replace(asked.problem, pods=pods))
+    assert not all_stay(waiting)  # pods that wait may never find a place
+    keys = frozenset(pod.key for pod in pods if pod.metadata.name in moving)
+    assert all_stay(replace(waiting, moving=keys)) is stay
+
+
+def test_pods_that_move_count_with_their_own_tolerations() -> None:
+    there = big("x", "3")
+    tolerant = replaced(there, spec=replaced(there.spec, tolerations=(Toleration(operator="Exists"),)))
+    asked = question(node("a", "3"), others="c")
+    agents = roomy("d", taints=(Taint(key="agents", effect="NoSchedule"),))
+    for pod, stay in ((tolerant, False), (there, True)):
+        problem = replace(asked.problem, pods=(pod,), nodes=(*asked.problem.nodes, *agents))
+        assert all_stay(replace(asked, problem=problem, moving=frozenset({pod.key}))) is stay
 
 
 def test_one_pod_without_another_place_holds_its_node_back() -> None:
@@ -302,6 +339,7 @@ def test_a_type_that_is_sold_as_spot_in_another_zone_only_counts() -> None:
     assert not all_stay(asked)
 
 
+TAINTS = ("NoSchedule", "PreferNoSchedule")
 AMOUNTS = st.lists(
     st.tuples(
         st.sampled_from(("500m", "1", "1500m", "2", "3")), st.sampled_from(("", "", "on-demand", "spot"))
@@ -320,8 +358,8 @@ def wishing(name: str, cpu: str, capacity: str) -> Pod:
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(AMOUNTS, st.sampled_from((0.4, 0.9, 1.5, 2.2, 3.1))), min_size=1, max_size=3),
-    st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=3),
-    st.lists(st.sampled_from(("", "on-demand")), max_size=1),
+    st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.sampled_from(("", "", *TAINTS))), max_size=3),
+    st.lists(st.tuples(st.sampled_from(("", "on-demand")), st.booleans()), max_size=1),
     st.sampled_from(
         (
             (USUAL,),
@@ -334,11 +372,13 @@ def wishing(name: str, cpu: str, capacity: str) -> Pod:
 )
 def test_a_plan_for_what_is_held_back_is_refused(
     leaving: list[tuple[list[tuple[str, str]], float]],
-    free: list[tuple[int, bool]],
-    pending: list[str],
+    free: list[tuple[int, bool, str]],
+    pending: list[tuple[str, bool]],
     sold: tuple[Pool, ...],
 ) -> None:
-    """`leaving`: the pods of each spot node and its price; `free`: CPUs on nodes that stay, quiet or not."""
+    """`leaving`: the pods of each spot node and its price; `free`: CPUs on nodes that stay, quiet or not, with
+    a taint of that effect; `pending`: pods that need a place anyway, and whether they move off a node.
+    """
     gone = tuple(
         replace(
             candidate(f"n{index}", round(price * DOLLAR), capacity="spot"),
@@ -352,15 +392,17 @@ def test_a_plan_for_what_is_held_back_is_refused(
             existing(f"s{index}"),
             allocatable={**LARGE, "cpu": 1000 * cpus},
             labels={labels.CAPACITY_TYPE: "on-demand"},
+            taints=(Taint(key="agents", effect=effect),) if effect else (),
         )
-        for index, (cpus, _) in enumerate(free)
+        for index, (cpus, _, effect) in enumerate(free)
     )
-    waiting = tuple(wishing(f"w{number}", "1", wish) for number, wish in enumerate(pending))
+    waiting = tuple(wishing(f"w{number}", "1", wish) for number, (wish, _) in enumerate(pending))
     problem = replace(
         asked.problem, pools=sold, pods=waiting, nodes=(*asked.problem.nodes, *room), commons={"q": 9}
     )
-    restless = frozenset(f"s{index}" for index, (_, quiet) in enumerate(free) if not quiet)
-    asked = replace(asked, problem=problem, restless=restless)
+    restless = frozenset(f"s{index}" for index, (_, quiet, _) in enumerate(free) if not quiet)
+    moving = frozenset(pod.key for pod, (_, moves) in zip(waiting, pending, strict=True) if moves)
+    asked = replace(asked, problem=problem, restless=restless, moving=moving)
     held = held_back(asked, gone, Market())
     event(f"{len(held)} are held back")
     for one in gone:
@@ -372,8 +414,15 @@ def test_a_plan_for_what_is_held_back_is_refused(
             except Refused:
                 continue
             waits = not quiet and not move.claims and not restless.isdisjoint(move.places)
+            # Nothing is bought for its pods, since those that move have no room beside them.
+            in_their_stead = not move.claims and any(left in moving for left in _without_place(plan))
             event("waits" if waits else f"goes for {len(move.claims)} nodes")
-            assert waits or one.name not in held
+            assert waits or in_their_stead or one.name not in held
+
+
+def _without_place(plan: Plan) -> set[str]:
+    """Pods that no node has room for as it is."""
+    return {one.pod for one in plan.unschedulable}.union(*(claim.pods for claim in plan.claims))
 
 
 def asking(name: str, amount: str) -> Candidate:

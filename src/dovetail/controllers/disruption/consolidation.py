@@ -237,7 +237,8 @@ class Consolidation:
         wanted = sorted({candidate.pool for candidate in found})
         places = self._intake.places()
         waiting, _ = self._intake.waiting(places)
-        problem = self._intake.problem((*waiting, *self._intake.moving()), places)
+        moving = self._intake.moving()
+        problem = self._intake.problem((*waiting, *moving), places)
         spreads = self._context.state.default_spreads()
         if spreads.constraints:
             found = tuple(replace(candidate, pods=spreads.given(candidate.pods)) for candidate in found)
@@ -251,6 +252,7 @@ class Consolidation:
             closed(views),
             restless(views),
             options.spot_to_spot,
+            frozenset(pod.key for pod in moving),
             all_of_them,
         )
         return question, blocked_notes(wanted, allowed, UNDERUTILIZED)

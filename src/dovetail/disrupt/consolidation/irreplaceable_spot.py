@@ -11,13 +11,14 @@ nodes that are held back none is in any move, and the search is about the others
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dovetail.api.core import Toleration
-from dovetail.disrupt.consolidation.demand import Asked, may_keep_spot_out
+from dovetail.api.core import Taint, Toleration
+from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED, UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.model import labels
@@ -25,7 +26,7 @@ from dovetail.model.left_out import left_out
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.model.taints import untolerated
+from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.instance.arrays import Floats, Mask
 
 _NEVER = 2**63 - 1  # nano-dollars per hour of what is not sold
@@ -43,22 +44,26 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
 
     They are in no larger set either: such a node goes with others only if all their pods find room, and those
     that go as well leave less of it. Room on nodes that are not quiet is none to go to, but nothing is bought
-    for it.
+    for it. What pods of nodes on their way out need is none either: they had it first. (Half of all what-ifs
+    were asked right after a command, about the room that its pods were about to take, and hardly one of them
+    found a move.)
     """
     spot = [candidate for candidate in candidates if candidate.spot]
     if question.spot_to_spot or not spot:
         return {}
     volumes = question.problem.volumes
     found = {}
-    for candidate, (on_quiet, left) in zip(spot, _Free(question, spot).homeless(spot), strict=True):
-        if not on_quiet:
+    free = _Free(question, spot)
+    crowded = free.crowded(spot)
+    for candidate, (on_quiet, left) in zip(spot, free.homeless(spot), strict=True):
+        if not on_quiet and candidate.name not in crowded:
             continue
         ceiling = candidate.price - candidate.needed
         sold = market.after_spot(question.problem, candidate)
         if (sold.least_for(left) if left else sold.least) > ceiling and (
             candidate.plannable or not any(left_out(pod, volumes) for pod in candidate.pods)
         ):  # of pods that are in no plan the search has something else to say
-            found[candidate.name] = SPOT_DISABLED if left else UNSETTLED
+            found[candidate.name] = UNSETTLED if on_quiet and not left else SPOT_DISABLED
     return found
 
 
@@ -158,15 +163,37 @@ class _Types:
         self.apart = _cheapest((kind, _apart(offerings)) for kind, offerings in sold)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """How many of each kind, and the tolerations of each."""
+
+    kinds: Mapping[Asked, int] = field(default_factory=dict)
+    tolerations: frozenset[tuple[Toleration, ...]] = frozenset()
+
+    @classmethod
+    def of(cls, demands: Sequence[Demand]) -> _Pods:
+        return cls(Counter(one.asked for one in demands), frozenset(one.tolerations for one in demands))
+
+
 class _Free:
-    """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is."""
+    """What is free on the nodes that take pods, labels and daemons to come aside: no less than there is.
+
+    Taints count: a few nodes for agents alone have room for all pods of many a node.
+    """
 
     def __init__(self, question: Question, candidates: Sequence[Candidate]) -> None:
-        self._names = sorted(frozenset[str]().union(*(one.resources for one in candidates)))
+        self._moving = _Pods.of([demand(pod) for pod in question.problem.pods if pod.key in question.moving])
+        some = (one.resources for one in candidates)
+        self._names = sorted(frozenset(name for each in self._moving.kinds for name, _ in each).union(*some))
         nodes = [
             node for node in question.problem.nodes if node.initialized and node.name not in question.closed
         ]
         self._row = {node.name: row for row, node in enumerate(nodes)}
+        self._tainted: dict[tuple[Taint, ...], list[int]] = {}  # rows of nodes that keep some pods away
+        for row, node in enumerate(nodes):
+            hard = tuple(taint for taint in node.taints if taint.effect in HARD_EFFECTS)
+            if hard:
+                self._tainted.setdefault(hard, []).append(row)
         free = [
             [node.allocatable.get(name, 0) - node.occupancy.requests.get(name, 0) for name in self._names]
             for node in nodes
@@ -181,23 +208,34 @@ class _Free:
         """Of each, in order: what its pods ask for, at least, that find no room on other quiet nodes, and on
         any others; {} if all of them may find some.
         """
-        for some, kinds in _together(candidates, len(self._free) * max(1, len(self._names))):
-            yield from self._homeless(some, kinds)
+        return self._beside(candidates, _Pods())
 
-    def _homeless(self, candidates: Sequence[Candidate], kinds: Sequence[Asked]) -> Iterator[_Homeless]:
+    def crowded(self, candidates: Sequence[Candidate]) -> frozenset[str]:
+        """Those whose pods, together with those of nodes on their way out, find no room on other quiet nodes."""
+        if not self._moving.kinds:
+            return frozenset()
+        found = zip(candidates, self._beside(candidates, self._moving), strict=True)
+        return frozenset(one.name for one, (on_quiet, _) in found if on_quiet)
+
+    def _beside(self, candidates: Sequence[Candidate], others: _Pods) -> Iterator[_Homeless]:
+        for some, kinds in _together(candidates, others, len(self._free) * max(1, len(self._names))):
+            yield from self._homeless(some, kinds, others)
+
+    def _homeless(
+        self, candidates: Sequence[Candidate], kinds: Sequence[Asked], others: _Pods
+    ) -> Iterator[_Homeless]:
         """C candidates with S kinds of pods on N nodes of R resources."""
         asked = np.zeros((len(kinds), len(self._names)))
         for index, each in enumerate(kinds):
             for name, amount in each:
                 asked[index, self._column[name]] = amount
         many = np.array(
-            [[one.kinds.get(each, 0) for each in kinds] for one in candidates], dtype=np.float64
+            [[one.kinds.get(each, 0) + others.kinds.get(each, 0) for each in kinds] for one in candidates],
+            dtype=np.float64,
         ).reshape(len(candidates), len(kinds))
         slots = np.minimum(self._slots(asked), many[:, :, None])  # (C, S, N)
         for index, one in enumerate(candidates):
-            own = self._row.get(one.name)
-            if own is not None:
-                slots[index, :, own] = 0.0
+            slots[index, :, self._shut(one, others)] = 0.0
         need = many @ asked  # (C, R)
         # Each kind with all nodes to itself, (C, 2, R).
         alone = np.maximum(many[:, None, :] - self._counts @ slots.transpose(0, 2, 1), 0.0) @ asked
@@ -209,6 +247,16 @@ class _Free:
                 for row, here in zip(amounts, there, strict=True)
             )
             yield on_quiet, on_any
+
+    def _shut(self, candidate: Candidate, others: _Pods) -> list[int]:
+        """Rows of nodes that take none of these pods: its own, and those whose taints all of them obey."""
+        own = self._row.get(candidate.name)
+        rows = [] if own is None else [own]
+        tolerated = candidate.tolerations | others.tolerations
+        for taints, there in self._tainted.items():
+            if all(untolerated(taints, each) for each in tolerated):
+                rows += there
+        return rows
 
     def _taken(self, asked: Floats, has: Mask, slots: Floats) -> Floats:
         """The most of each resource that such pods take of each node, (C, N, R).
@@ -235,16 +283,18 @@ class _Free:
 
 
 def _together(
-    candidates: Sequence[Candidate], nodes: int
+    candidates: Sequence[Candidate], others: _Pods, nodes: int
 ) -> Iterator[tuple[list[Candidate], tuple[Asked, ...]]]:
-    """The candidates, those together that make arrays of at most `_ENTRIES` of so many nodes' resources."""
+    """The candidates, those together that make arrays of at most `_ENTRIES` of so many nodes' resources, with
+    kinds of their pods and of the others.
+    """
     some: list[Candidate] = []
-    kinds: dict[Asked, None] = {}
+    kinds = dict.fromkeys(others.kinds)
     for one in candidates:
         wider = len(kinds.keys() | one.kinds.keys())
         if some and (len(some) + 1) * wider * nodes > _ENTRIES:
             yield some, tuple(kinds)
-            some, kinds = [], {}
+            some, kinds = [], dict.fromkeys(others.kinds)
         some.append(one)
         kinds.update(dict.fromkeys(one.kinds))
     if some:

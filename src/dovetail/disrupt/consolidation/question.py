@@ -98,7 +98,8 @@ class Candidate:
 class Question:
     """Which of the candidates should go? `problem` has every node that stays for now, with its pods.
 
-    Its own pods are those that need a place anyway: they are part of every what-if. No pod is moved to a
+    Its own pods are those that need a place anyway: they are part of every what-if. Those that are `moving` (by
+    key) are on nodes on their way out. No pod is moved to a
     `restless` node to save another, but what is bought is no larger for it: pods have room there.
     """
 
@@ -109,6 +110,7 @@ class Question:
     closed: frozenset[str] = frozenset()  # nodes that no pod may be moved to
     restless: frozenset[str] = frozenset()  # nodes that none is moved to where nothing is bought
     spot_to_spot: bool = False
+    moving: frozenset[str] = frozenset()
     totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
     _nodes: tuple[ExistingNode, ...] = field(default=(), init=False, repr=False, compare=False)
     _quiet: tuple[ExistingNode, ...] = field(default=(), init=False, repr=False, compare=False)
