@@ -174,7 +174,8 @@ def test_a_node_whose_taints_all_its_pods_obey_is_no_other_place(effect: str, st
 
 
 @pytest.mark.parametrize(
-    ("moving", "others", "stay"), [("", "c", False), ("x", "c", True), ("x", "cd", False), ("xyz", "cd", True)]
+    ("moving", "others", "stay"),
+    [("", "c", False), ("x", "c", True), ("x", "cd", False), ("xyz", "cd", True)],
 )
 def test_pods_of_nodes_on_their_way_out_have_room_first(moving: str, others: str, stay: bool) -> None:
     """Each of them, and the node's own pod, leaves no room for another one on a node."""
@@ -376,8 +377,8 @@ def test_a_plan_for_what_is_held_back_is_refused(
     pending: list[tuple[str, bool]],
     sold: tuple[Pool, ...],
 ) -> None:
-    """`leaving`: the pods of each spot node and its price; `free`: CPUs on nodes that stay, quiet or not, with
-    a taint of that effect; `pending`: pods that need a place anyway, and whether they move off a node.
+    """`leaving`: the pods of each spot node and its price; `free`: CPUs on nodes that stay, quiet or not, and
+    the effect of a taint; `pending`: pods that need a place anyway, and whether they move off a node.
     """
     gone = tuple(
         replace(

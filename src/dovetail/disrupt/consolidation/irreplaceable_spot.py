@@ -211,7 +211,7 @@ class _Free:
         return self._beside(candidates, _Pods())
 
     def crowded(self, candidates: Sequence[Candidate]) -> frozenset[str]:
-        """Those whose pods, together with those of nodes on their way out, find no room on other quiet nodes."""
+        """Those whose pods, with those of nodes on their way out, find no room on other quiet nodes."""
         if not self._moving.kinds:
             return frozenset()
         found = zip(candidates, self._beside(candidates, self._moving), strict=True)

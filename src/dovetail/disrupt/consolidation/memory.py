@@ -38,8 +38,8 @@ class _Verdict:
 class Memory:
     """Belongs to one controller. Verdicts about sets of nodes hold for the very same question only.
 
-    Invariant: `_finding` is that of `_question`. `_borrowed` is the instant at which the first of the verdicts
-    ends that it rests on although they were passed when something else was asked; None without such.
+    Invariant: `_finding` is that of `_question`. `_borrowed` is the instant at which the first of the
+    verdicts ends that it rests on although they were passed when something else was asked; None without such.
     """
 
     def __init__(self) -> None:

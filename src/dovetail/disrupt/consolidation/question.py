@@ -98,9 +98,9 @@ class Candidate:
 class Question:
     """Which of the candidates should go? `problem` has every node that stays for now, with its pods.
 
-    Its own pods are those that need a place anyway: they are part of every what-if. Those that are `moving` (by
-    key) are on nodes on their way out. No pod is moved to a
-    `restless` node to save another, but what is bought is no larger for it: pods have room there.
+    Its own pods are those that need a place anyway: they are part of every what-if. Those that are `moving`
+    (by key) are on nodes on their way out. No pod is moved to a `restless` node to save another, but what is
+    bought is no larger for it: pods have room there.
     """
 
     problem: Problem
