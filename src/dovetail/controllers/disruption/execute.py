@@ -84,6 +84,9 @@ class Execution:
         self._begins = asyncio.Event()  # set once a command is running
         self._failed = failure_log(context.log)
         self._begun = False  # whether this process has looked at what an earlier one left behind
+        # All that the last look saw, if nothing was to be done. The state answers the same tuples until
+        # something in them changes.
+        self._tidied: tuple[object, ...] | None = None
         context.state.subscribe(self._notice)
 
     @property
@@ -171,15 +174,13 @@ class Execution:
 
     async def tidy(self) -> None:
         """Undo what a command left behind on nodes that no command has taken, such as after a restart."""
-        await self._resume()
         state = self._context.state
-        for claim in state.all(NodeClaim):
-            if not claim.deleting and claim.metadata.name not in self._taken:
-                try:
-                    with self._context.panics.alone("disruption", claim.metadata.name, claim):
-                        await self._undo(claim)
-                except ApiError as error:  # the others need not wait for this one
-                    self._failed(Failure("disruption", claim.metadata.name, error))
+        seen = state.all(NodeClaim), state.all(Node), tuple(self._taken)
+        if seen != self._tidied:
+            self._tidied = None
+            await self._resume()
+            if not await self._undo_all():
+                self._tidied = seen
         self._begun = True
         busy = {name for running in self._running for name in _claims(running.command)}
         for name in [name for name in self._taken if name not in busy]:
@@ -187,16 +188,33 @@ class Execution:
             if present is None or present.deleting:
                 del self._taken[name]
 
-    async def _undo(self, claim: NodeClaim) -> None:
-        """Take off what a command put on the claim and its node, if there is anything."""
+    async def _undo_all(self) -> bool:
+        """Of claims that no command has taken; False iff there was nothing to undo."""
+        found = False
+        for claim in self._context.state.all(NodeClaim):
+            if claim.deleting or claim.metadata.name in self._taken:
+                continue
+            tidy = False
+            try:
+                with self._context.panics.alone("disruption", claim.metadata.name, claim):
+                    tidy = not await self._undo(claim)
+            except ApiError as error:  # the others need not wait for this one
+                self._failed(Failure("disruption", claim.metadata.name, error))
+            found = found or not tidy
+        return found
+
+    async def _undo(self, claim: NodeClaim) -> bool:
+        """Take off what a command put on the claim and its node; False iff there is nothing."""
         node = self._context.state.node_of(claim)
-        if node is not None and not node.deleting and _tainted(node):
+        tainted = node is not None and not node.deleting and _tainted(node)
+        if node is not None and tainted:
             kept = [encode(taint) for taint in node.spec.taints if taint.key != DISRUPTED.key]
             await self._write_taints(node, kept)
         begun = condition(claim.status.conditions, DISRUPTION_REASON)
         if begun is not None:
             await remove_condition(self._context, claim, DISRUPTION_REASON)
             await self._forgive(claim, node, begun)
+        return tainted or begun is not None
 
     async def _resume(self) -> None:
         """Replacements that are bought already are waited for, instead of buying them a second time."""

@@ -195,8 +195,8 @@ class _Free:
             if hard:
                 self._tainted.setdefault(hard, []).append(row)
         free = [
-            [node.allocatable.get(name, 0) - node.occupancy.requests.get(name, 0) for name in self._names]
-            for node in nodes
+            [there.get(name, 0) - taken.get(name, 0) for name in self._names]
+            for there, taken in [(node.allocatable, node.occupancy.requests) for node in nodes]
         ]
         self._free = np.array(free, dtype=np.float64).reshape(len(nodes), len(self._names))
         # Which nodes count, once those that are quiet and once all of them, (2, N).
