@@ -12,6 +12,7 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.cloud import catalog
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.instance import pool_table
 from dovetail.solve.instance.arrays import Axis
 from dovetail.solve.instance.pool_table import PoolTable
 
@@ -74,3 +75,35 @@ def test_offerings_that_draw_more_than_is_left_are_not_available_in_that_questio
     assert plenty.draws and len(plenty.offerings) == len(later.offerings) > 0
     assert short.offerings == []
     assert not PoolTable(pool(), 0, AXIS, 0, {"vCPUs": 1}).draws
+
+
+def arch(number: int) -> Requirements:
+    return Requirements.of([Requirement.new("kubernetes.io/arch", "In", ("amd64", f"other-{number}"))])
+
+
+def test_what_follows_from_labels_is_worked_out_once_for_all_questions_about_the_same_types() -> None:
+    one, two = PoolTable(pool(), 0, AXIS, 5), PoolTable(pool(), 0, AXIS, 9)
+    zone = ("topology.kubernetes.io/zone",)
+    assert one.usable(arch(1)) is two.usable(arch(1))
+    assert one.domains(zone[0]) is two.domains(zone[0])
+    fits, share = np.ones(len(one.types), np.bool_), np.ones(len(one.types))
+    cheapest = [table.least(arch(1), zone, fits, share) for table in (one, two)]
+    assert np.array_equal(
+        cheapest[1] - cheapest[0], np.full(len(cheapest[0]), 4.0)
+    )  # each with its own surcharge
+
+
+def test_no_more_is_remembered_for_later_questions_than_a_table_may_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = len(PoolTable(pool(), 0, AXIS, 0).offerings)
+    monkeypatch.setattr(pool_table, "TABLE", 40 * size)
+    types = (*TYPES,)  # nothing is known of these yet
+    one = PoolTable(pool(instance_types=types), 0, AXIS, 0)
+    shared = one.known
+    masks = [one.usable(arch(number)) for number in range(60)]
+    assert len(shared) == 40 < len(one.known)
+    assert all(one.usable(arch(number)) is mask for number, mask in enumerate(masks))
+    later = PoolTable(pool(instance_types=types), 0, AXIS, 0)
+    assert later.offerings is one.offerings and len(later.known) < 40
+    assert np.array_equal(later.usable(arch(50)), masks[50])

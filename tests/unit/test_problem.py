@@ -17,7 +17,8 @@ from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.index import PodIndex
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
-from dovetail.model.problem import Budget, Options, Problem
+from dovetail.model.problem import Budget, ExistingNode, Options, Problem
+from dovetail.model.resources import LARGEST
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 
@@ -280,3 +281,29 @@ def test_nothing_is_bought_to_spare_a_node_that_goes_next_but_it_is_filled_last(
     plan = solve(asked)
     assert {name: len(pods) for name, pods in plan.existing.items()} == {"n3": 2, "n1": 1}
     assert not plan.claims
+
+
+def test_a_node_tells_what_is_free_of_whichever_resources_are_asked_for() -> None:
+    bound = pod("a", cpu="3", nodeName="n")
+    room = {"cpu": 2_000, "memory": 8 << 30}
+    node = ExistingNode("n", {}, (), room, room, pods=(bound,))
+    cpu, both, unknown = ("cpu",), ("cpu", "memory"), ("memory", "x")
+    for _ in range(2):
+        assert node.free(both) == [-1_000, 7 << 30]
+        assert node.free(cpu) == [-1_000]
+        assert node.free(unknown) == [7 << 30, 0]
+    endless = dataclasses.replace(node, allocatable={"cpu": 2 * LARGEST})
+    assert endless.free(cpu) == [LARGEST]
+    full = node.without_room()
+    assert full.free(both) == [-3_000, -(1 << 30)]
+    assert full.occupancy is node.occupancy and full.labels is node.labels
+
+
+def test_pods_that_are_counted_alike_are_one_object_on_all_nodes() -> None:
+    here, there = (
+        ExistingNode(name, {}, (), {}, {}, pods=(pod("a", nodeName=name), pod("b", nodeName=name)))
+        for name in ("n", "m")
+    )
+    ((one, number),) = here.occupancy.alike
+    assert number == 2 and one[:2] == ("default", {"app": "web"})
+    assert there.occupancy.alike[0][0] is one

@@ -47,7 +47,8 @@ class PoolView:
         self.pool = instance.tables[index].pool
         self.base = instance.tables[index].base
         self.table = PoolTable(_unbound(self.pool), index, instance.axis, instance.problem.extra(self.pool))
-        self.table.base = self.base  # labels that the pool sets are known of every column
+        # Labels that the pool sets are known of every column: what follows from them is not the same for all.
+        self.table.base, self.table.known = self.base, {}
         daemons = [Daemon(item, instance.axis) for item in instance.problem.daemonsets]
         self.daemons, _ = reserve(self.table, daemons, instance.well_known)
         self.table.reserve(self.daemons)

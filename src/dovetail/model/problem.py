@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.karpenter.nodepool import NodeClassRef
@@ -13,7 +13,7 @@ from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import Resources
+from dovetail.model.resources import LARGEST, Resources
 from dovetail.model.volumes import VolumeIndex
 
 
@@ -50,6 +50,8 @@ class ExistingNode:
     in_flight: bool = False
     volume_limits: Mapping[str, int] = field(default_factory=dict)  # CSI driver -> attachable volumes
     _occupancy: Occupancy | None = field(default=None, init=False, repr=False, compare=False)
+    # The last names of resources that were asked for, with what is free of each.
+    _free: tuple[tuple[str, ...], list[int]] = field(default=((), []), init=False, repr=False, compare=False)
 
     @property
     def occupancy(self) -> Occupancy:
@@ -58,6 +60,22 @@ class ExistingNode:
             object.__setattr__(self, "_occupancy", occupancy(self.name, self.labels, self.pods))
             assert self._occupancy is not None
         return self._occupancy
+
+    def free(self, names: tuple[str, ...]) -> list[int]:
+        """What its pods leave of each of these resources, within LARGEST. Most questions ask for the same."""
+        known, amounts = self._free
+        if known is not names and known != names:
+            requests = self.occupancy.requests
+            rest = [self.allocatable.get(name, 0) - requests.get(name, 0) for name in names]
+            amounts = [max(-LARGEST, min(amount, LARGEST)) for amount in rest]
+            object.__setattr__(self, "_free", (names, amounts))
+        return amounts
+
+    def without_room(self) -> ExistingNode:
+        """The node with nothing free: its pods count wherever pods are counted."""
+        full = replace(self, allocatable={})
+        object.__setattr__(full, "_occupancy", self.occupancy)
+        return full
 
     def __reduce__(self) -> tuple[object, ...]:
         """Without what follows."""

@@ -239,7 +239,8 @@ class _Free:
         need = many @ asked  # (C, R)
         # Each kind with all nodes to itself, (C, 2, R).
         alone = np.maximum(many[:, None, :] - self._counts @ slots.transpose(0, 2, 1), 0.0) @ asked
-        left = np.maximum(need[:, None, :] - self._counts @ self._taken(asked, many > 0, slots), alone)
+        taken = (self._taken(asked, many > 0, slots) @ self._counts.T).transpose(0, 2, 1)
+        left = np.maximum(need[:, None, :] - taken, alone)
         counts = left > _EXACT * need[:, None, :]
         for amounts, there in zip(left.tolist(), counts.tolist(), strict=True):
             on_quiet, on_any = (
@@ -259,19 +260,21 @@ class _Free:
         return rows
 
     def _taken(self, asked: Floats, has: Mask, slots: Floats) -> Floats:
-        """The most of each resource that such pods take of each node, (C, N, R).
+        """The most of each resource that such pods take of each node, (C, R, N).
 
         Whatever pods a node has room for, they have no more of a resource than what is free of any other one
         times the most that one of them asks of the first for each of the other. `has` (C, S): which kinds a
         candidate has; `slots` (C, S, N): how many of each a node has room for, of that kind alone.
         """
+        # Many candidates have the same kinds.
+        sets, which = np.unique(has, axis=0, return_inverse=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = asked[:, None, :] / asked[:, :, None]  # (S, of what is free, of what is taken)
             ratio = np.where(asked[:, None, :] > 0, ratio, 0.0)
-            most = np.where(has[:, :, None, None], ratio, 0.0).max(axis=1, initial=0.0)[:, None]
-            free = np.maximum(self._free, 0.0)[:, :, None]
-            bounds = np.where((free == 0) & np.isinf(most), np.inf, free * most).min(axis=2, initial=np.inf)
-        taken: Floats = np.minimum(bounds, slots.transpose(0, 2, 1) @ asked)
+            most = np.where(sets[:, :, None, None], ratio, 0.0).max(axis=1, initial=0.0)[:, :, :, None]
+            free = np.maximum(self._free, 0.0).T[:, None, :]
+            bounds = np.where((free == 0) & np.isinf(most), np.inf, free * most).min(axis=1, initial=np.inf)
+        taken: Floats = np.minimum(bounds[which.reshape(-1)], asked.T @ slots)
         return taken
 
     def _slots(self, asked: Floats) -> Floats:

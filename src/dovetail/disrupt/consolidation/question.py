@@ -209,8 +209,7 @@ class Finding:
 
 
 def _without_room(nodes: Sequence[ExistingNode], names: frozenset[str]) -> tuple[ExistingNode, ...]:
-    """These of them have no room, but their pods count wherever pods are counted."""
-    return tuple(replace(node, allocatable={}) if node.name in names else node for node in nodes)
+    return tuple(node.without_room() if node.name in names else node for node in nodes)
 
 
 def _relieved(pool: Pool, away: Sequence[ExistingNode]) -> Pool:

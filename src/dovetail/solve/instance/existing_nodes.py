@@ -11,7 +11,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import LARGEST, subtract
+from dovetail.model.resources import LARGEST
 from dovetail.model.volumes import csi_volumes, volume_limit_error
 from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.matching import ports_conflict, untolerated
@@ -126,7 +126,8 @@ class Nodes:
 
     def _free(self, axis: Axis, daemons: Sequence[Daemon]) -> Amounts:
         """What is free, (N, R), with capacity for the daemons that are still to come."""
-        capacity = axis.matrix([subtract(node.allocatable, node.occupancy.requests) for node in self.nodes])
+        rows = [node.free(axis.names) for node in self.nodes]
+        capacity = np.array(rows, dtype=np.int64).reshape(len(rows), len(axis.names))
         if not daemons:
             return capacity
         present = axis.matrix([node.occupancy.daemons for node in self.nodes])
@@ -176,11 +177,14 @@ class Present:
     def count(self, repelling: Mapping[bytes, tuple[int, ...]]) -> None:
         """Count the pods that run; `repelling`: groups that some of them, by their rules, keep away."""
         groups, topology = self._topology.groups, self._topology
+        known: dict[int, tuple[int, ...]] = {}  # by the identity of labels
         for row, node in enumerate(self._nodes.nodes if groups else ()):
             here = node.occupancy
             alike = here.alike if topology.may_count(here.tags) else ()
             for (namespace, labels, deleting), number in alike:
-                for index in topology.matching(namespace, labels):
+                if id(labels) not in known:
+                    known[id(labels)] = topology.matching(namespace, labels)
+                for index in known[id(labels)]:
                     group = groups[index]
                     if group.id.kind == SPREAD and (deleting or not self.counts(index)[row]):
                         continue

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dovetail.model.requirement import Requirement, Requirements, pod_requiremen
 from dovetail.model.resources import LARGEST, pod_requests
 from dovetail.solve.instance.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask
 from dovetail.solve.instance.matching import untolerated
-from dovetail.solve.tolerances import FEW, SEVERAL
+from dovetail.solve.tolerances import SEVERAL
 
 # What a node of ours will carry once it is up; demanded by some pods, never written on a claim.
 STAMPED = (
@@ -29,9 +29,12 @@ STAMPED = (
 
 NODES = "nodes"  # of a NodePool's limits, the one on their number
 
-# The lowest price per value of some labels and type: values that there are, types, prices, where each value
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# The cheapest column per value of some labels and type: values that there are, columns, where each value
 # begins, and how many different values any column has.
-_Priced = tuple[Amounts, Amounts, Floats, Amounts, int]
+_Priced = tuple[Amounts, Amounts, Amounts, int]
 
 
 class _Sold:
@@ -79,6 +82,7 @@ class _Sold:
         sold = (*(kind.requirements for kind in self.types), *self.kinds)
         self.labelled = frozenset().union(*(item.by_key for item in sold))
         self.by_type: dict[Requirement, Mask] = {}  # which types meet it; at most TABLE cells
+        self.known: dict[tuple[str, Hashable], Any] = {}  # see `_of_labels`; as many cells
 
     def meeting(self, item: Requirement) -> Mask:
         """Types that can meet a requirement on a label of theirs, shape (T,)."""
@@ -138,6 +142,25 @@ def bounded(amount: int) -> int:
     return max(-ENDLESS, min(amount, ENDLESS))
 
 
+def _of_labels(work: Callable[[PoolTable, K], V]) -> Callable[[PoolTable, K], V]:
+    """Remember what follows from the labels and prices of what is sold: most questions are about the same.
+
+    What would make that too large is remembered for the one question only.
+    """
+    name = work.__name__
+
+    @wraps(work)
+    def recall(table: PoolTable, asked: K) -> V:
+        found: V | None = table.known.get((name, asked))
+        if found is None:
+            if len(table.known) == table.most_known:
+                table.known = dict(table.known)
+            found = table.known[name, asked] = work(table, asked)
+        return found
+
+    return recall
+
+
 class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
@@ -167,14 +190,11 @@ class PoolTable:
         self.draws = sold.draws
         self._every_type: Mask = np.ones(len(self.types), dtype=np.bool_)
         self._same: dict[str, list[str]] = {}  # by value, the domains of labels that all columns have alike
-        self._by_requirement: dict[Requirement, Mask] = {}
-        self._by_requirements: dict[Requirements, Mask] = {}
-        self._usable: dict[Requirements, Mask] = {}
-        self._values: dict[Requirement, Mask] = {}
         self._fits: dict[bytes, Mask] = {}
-        self._domains: dict[str, list[str]] = {}
-        self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
-        self._priced: dict[tuple[Requirements, tuple[str, ...]], _Priced] = {}
+        self.most_known = TABLE // max(1, len(self.offerings))
+        if len(sold.known) >= self.most_known:
+            sold.known = {}
+        self.known = sold.known
         self.own = self.mask(self.base)
 
     def reserve(self, taken: Amounts) -> None:
@@ -207,12 +227,10 @@ class PoolTable:
         rest, takes = self.ends
         return np.asarray(np.all(takes <= list(rest.values()), axis=1)[self.column_type], dtype=np.bool_)
 
+    @_of_labels
     def usable(self, wanted: Requirements) -> Mask:
         """Columns that meet the pool's requirements and these, shape (C,)."""
-        known = self._usable.get(wanted)
-        if known is None:
-            known = self._usable[wanted] = self.own & self.mask(self.base.add(*wanted))
-        return known
+        return self.own & self.mask(self.base.add(*wanted))
 
     def fits(self, vector: Amounts, *, remembered: bool = True) -> Mask:
         """Types that hold such requests, shape (T,); what is not asked for always fits.
@@ -242,50 +260,44 @@ class PoolTable:
             found &= need[:, None] <= self.capacity[:, row]
         self._fits.update(zip([vector.tobytes() for vector in vectors], found, strict=True))
 
+    @_of_labels
     def combinations(self, keys: tuple[str, ...]) -> tuple[Amounts, list[tuple[str, ...]]]:
         """The different values of these labels together, and per column which of them it has, (C,)."""
-        known = self._combinations.get(keys)
-        if known is None:
-            numbers: dict[tuple[str, ...], int] = {}
-            columns = zip(*(self.domains(key) for key in keys), strict=True)
-            codes = [numbers.setdefault(values, len(numbers)) for values in columns]
-            known = self._combinations[keys] = (np.array(codes, dtype=np.int64), list(numbers))
-        return known
+        numbers: dict[tuple[str, ...], int] = {}
+        columns = zip(*(self.domains(key) for key in keys), strict=True)
+        codes = [numbers.setdefault(values, len(numbers)) for values in columns]
+        return np.array(codes, dtype=np.int64), list(numbers)
 
     def least(self, wanted: Requirements, keys: tuple[str, ...], fits: Mask, share: Floats) -> Floats:
         """What that share of a type (T,) costs at least, per value of these labels together: of types that
         fit (T,), in columns that meet the demands; infinite where there is none.
         """
-        known = self._priced.get((wanted, keys))
-        if known is None:
-            if len(self._priced) > FEW:  # 0.1 MiB each where a region's types are all let in
-                self._priced.clear()
-            known = self._priced[wanted, keys] = self._cheapest(wanted, keys)
-        codes, types, price, starts, different = known
+        codes, first, starts, different = self._cheapest((wanted, keys))
+        types, price = self.column_type[first], self.price[first]
         found = np.full(different, np.inf)
         if len(codes):
             found[codes] = np.minimum.reduceat(np.where(fits[types], price * share[types], np.inf), starts)
         return found
 
-    def _cheapest(self, wanted: Requirements, keys: tuple[str, ...]) -> _Priced:
+    @_of_labels
+    def _cheapest(self, asked: tuple[Requirements, tuple[str, ...]]) -> _Priced:
+        wanted, keys = asked
         codes, values = self.combinations(keys)
         some = np.flatnonzero(self.usable(wanted))
-        order = some[np.lexsort((self.price[some], self.column_type[some], codes[some]))]
+        order = some[np.lexsort((self.instance_price[some], self.column_type[some], codes[some]))]
         pair = codes[order] * len(self.types) + self.column_type[order]
         first = order[np.diff(pair, prepend=-1) > 0]
         there, starts = np.unique(codes[first], return_index=True)
-        return there, self.column_type[first], self.price[first].astype(np.float64), starts, len(values)
+        return there, first, starts, len(values)
 
+    @_of_labels
     def mask(self, requirements: Requirements) -> Mask:
         """Columns that can meet all of them, shape (C,)."""
-        known = self._by_requirements.get(requirements)
-        if known is None:
-            known = np.ones(len(self.offerings), dtype=np.bool_)
-            for item in requirements:
-                if item.key in self._sold.labelled or item.key == labels.RESERVATION_ID:
-                    known &= self._columns(item)
-            self._by_requirements[requirements] = known
-        return known
+        found = np.ones(len(self.offerings), dtype=np.bool_)
+        for item in requirements:
+            if item.key in self._sold.labelled or item.key == labels.RESERVATION_ID:
+                found &= self._columns(item)
+        return found
 
     def type_mask(self, requirements: Requirements) -> Mask:
         """Types that can meet all of them, whatever they are offered in, shape (T,)."""
@@ -301,33 +313,29 @@ class PoolTable:
         result[self.column_type[meets[self._sold.kind]]] = True
         return result
 
+    @_of_labels
     def values(self, item: Requirement) -> Mask:
         """Which of V values that the requirement lets in each type has for its label, shape (T, V)."""
-        known = self._values.get(item)
-        if known is None:
-            found = [kind.requirements.by_key.get(item.key) for kind in self.types]
-            sets = [each.values if each is not None and not each.complement else () for each in found]
-            different = sorted({value for values in sets for value in values if item.has(value)})
-            rows = [[value in values for value in different] for values in sets]
-            known = np.array(rows, dtype=np.bool_).reshape(len(sets), len(different))
-            self._values[item] = known
-        return known
+        found = [kind.requirements.by_key.get(item.key) for kind in self.types]
+        sets = [each.values if each is not None and not each.complement else () for each in found]
+        different = sorted({value for values in sets for value in values if item.has(value)})
+        rows = [[value in values for value in different] for values in sets]
+        return np.array(rows, dtype=np.bool_).reshape(len(sets), len(different))
 
     def domains(self, key: str) -> list[str]:
         """Per column the value of a label; '' where it is open or absent."""
-        known = self._domains.get(key)
-        if known is None:
-            if key in self._sold.labelled:
-                base = self.base.by_key.get(key)
-                of_type = [_only(kind.requirements.by_key.get(key, base)) for kind in self.types]
-                of_kind = [_only(one.by_key[key]) if key in one.by_key else None for one in self._sold.kinds]
-                columns = zip(self._sold.kind.tolist(), self.column_type.tolist(), strict=True)
-                known = [of_type[at] if (value := of_kind[kind]) is None else value for kind, at in columns]
-            else:
-                value = _only(self.base.by_key.get(key))
-                known = self._same.setdefault(value, [value] * len(self.offerings))
-            self._domains[key] = known
-        return known
+        if key in self._sold.labelled:
+            return self._domains(key)
+        value = _only(self.base.by_key.get(key))
+        return self._same.setdefault(value, [value] * len(self.offerings))
+
+    @_of_labels
+    def _domains(self, key: str) -> list[str]:
+        base = self.base.by_key.get(key)
+        of_type = [_only(kind.requirements.by_key.get(key, base)) for kind in self.types]
+        of_kind = [_only(one.by_key[key]) if key in one.by_key else None for one in self._sold.kinds]
+        columns = zip(self._sold.kind.tolist(), self.column_type.tolist(), strict=True)
+        return [of_type[at] if (value := of_kind[kind]) is None else value for kind, at in columns]
 
     def told_apart(self, keys: Collection[str]) -> Amounts:
         """Numbers (C,), equal for columns that these labels do not tell apart. O(types and kinds)."""
@@ -339,16 +347,14 @@ class PoolTable:
     def _types_meeting(self, item: Requirement) -> Mask:
         return self._sold.meeting(item) if item.key in self._sold.labelled else self._every_type
 
+    @_of_labels
     def _columns(self, item: Requirement) -> Mask:
-        known = self._by_requirement.get(item)
-        if known is None:
-            meets = np.array([_meets(kind.by_key, item) for kind in self._sold.kinds], dtype=np.bool_)
-            known = self._types_meeting(item)[self.column_type] & meets[self._sold.kind]
-            if item.key == labels.RESERVATION_ID and not item.allows_absence():
-                # A label that only some offerings carry is absent from the others.
-                known &= self._defining(item.key)
-            self._by_requirement[item] = known
-        return known
+        meets = np.array([_meets(kind.by_key, item) for kind in self._sold.kinds], dtype=np.bool_)
+        found = self._types_meeting(item)[self.column_type] & meets[self._sold.kind]
+        if item.key == labels.RESERVATION_ID and not item.allows_absence():
+            # A label that only some offerings carry is absent from the others.
+            found &= self._defining(item.key)
+        return found
 
     def _defining(self, key: str) -> Mask:
         types = np.array([key in kind.requirements.by_key for kind in self.types], dtype=np.bool_)

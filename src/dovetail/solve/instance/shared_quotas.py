@@ -61,7 +61,7 @@ def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:
 
     Where several zones have the same price, a claim that leaves the choice draws on the one with most left.
     """
-    if not problem.commons:
+    if not (problem.commons and claims):
         return False
     bought = {(claim.pool, claim.instance_type) for claim in claims}
     sold: dict[tuple[str, str, str, int], list[Offering]] = {}
