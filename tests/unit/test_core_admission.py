@@ -11,6 +11,7 @@ from dovetail.api.admission import admit
 from dovetail.api.codec import decode, encode
 from dovetail.api.core import Pod
 from dovetail.base.errors import BadRequest, Invalid
+from dovetail.model.resources import pod_requests
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -53,6 +54,21 @@ def test_requests_default_from_limits() -> None:
         assert item["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
     assert given == before, "the input is left as it is"
     assert admit(admit(given)) == admit(given), "a second time changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("amount", "milli"),
+    [(0.5, 500), (1, 1000), (1.5, 1500), (0.1, 100), ("250m", 250), (2e-3, 2), (1e3, 1_000_000)],
+)
+def test_quantities_may_be_numbers(amount: float | str, milli: int) -> None:
+    """`cpu: 0.5` without quotes, as a server reads it; those of CustomResourceDefinitions may not."""
+    container = {"name": "c", "resources": {"requests": {"cpu": amount}, "limits": {"cpu": amount}}}
+    for document in (pod(containers=[container]), workload("Deployment")):
+        if document["kind"] == "Deployment":
+            document["spec"]["template"]["spec"]["containers"] = [container]
+        admit(document)
+    found = decode(admit(pod(containers=[container])), Pod)
+    assert pod_requests(found)["cpu"] == milli
 
 
 def test_defaults_reach_the_template_of_a_cron_job() -> None:

@@ -79,6 +79,7 @@ def faults(document: dict[str, Any]) -> list[Any]:
         (Schema(type="number", maximum=3), (1, 2.5), (3.5, True, "2")),
         (Schema(type="boolean"), (True,), (1, "true")),
         (Schema(type="int-or-string"), (1, "10%"), (True, 1.5, [], 1 << 63)),
+        (Schema(type="number-or-string", pattern="^[0-9]+$"), (1, 0.5, "10"), (True, [], "10%")),
         (Schema(type="int-or-string", pattern="^[0-9]+$"), (1, "10"), ("10%", "10\n")),
         (Schema(type="string", enum=("a", "b")), ("a",), ("c", 1)),
         (Schema(type="string", pattern="^a$"), ("a",), ("a\n", "b")),

@@ -17,7 +17,8 @@ _SCALARS = {
     "i": INTEGER,
     "n": Schema(type="number"),
     "b": BOOLEAN,
-    "q": QUANTITY,
+    # Kubernetes' own kinds take cpu: 0.5 as well; the schemas of CustomResourceDefinitions do not.
+    "q": replace(QUANTITY, type="number-or-string"),
     "x": Schema(type="int-or-string"),
     "a": ANY,
 }

@@ -40,7 +40,8 @@ _NOT_CHECKED = Cause(
 class Schema:
     """One node of a structural schema.
 
-    `type` is object, array, string, integer, number, boolean, int-or-string or any (not looked into).
+    `type` is object, array, string, integer, number, boolean, int-or-string,
+    number-or-string or any (not looked into).
     """
 
     type: str
@@ -323,6 +324,8 @@ def _is_type(wanted: str, value: Any) -> bool:
     kind = _type_of(value)
     if wanted == "int-or-string":
         return kind in ("integer", "string")
+    if wanted == "number-or-string":
+        return kind in ("integer", "number", "string")
     return kind == wanted or (wanted == "number" and kind == "integer")
 
 

@@ -67,6 +67,8 @@ def _made(schema: Schema) -> Any:
         return bool
     if kind == "int-or-string":
         return _number(schema, int) | _text(schema)
+    if kind == "number-or-string":
+        return _number(schema, float) | _text(schema)
     return _number(schema, float if kind == "number" else int)
 
 
