@@ -364,7 +364,7 @@ def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() ->
     for spot_to_spot, one, many in ((False, dollar, 0), (True, dollar // 4, dollar * 3 // 8)):
         asked = Question(Problem((), sold, (existing("a"),)), (going,), {"p": 5}, spot_to_spot=spot_to_spot)
         found = Prospects(asked, asked.candidates, SolveBudget(Budget(1_000_000)))
-        assert found.replaceable(going) is spot_to_spot
+        assert asked.replaceable(going) is spot_to_spot
         assert found.least(going, [0]) == one
         assert found.if_bought(going) == pytest.approx(many)
         assert found.bound == pytest.approx(dollar // 8)  # whatever may follow, the pods are worth this

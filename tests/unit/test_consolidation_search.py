@@ -100,7 +100,6 @@ class Parts:
             known=lambda candidate: candidate.name not in self.unknown,
             if_bought=lambda candidate: candidate.price - self.worth.get(candidate.name, candidate.price),
             wasted=lambda candidate: candidate.price - self.worth.get(candidate.name, candidate.price),
-            replaceable=lambda candidate: self.question.spot_to_spot or not candidate.spot,
             least=lambda _, shapes: self._least(shapes),
             appraisal=SimpleNamespace(pod_class=shape),
         )

@@ -132,6 +132,10 @@ class Question:
         """All that budgets and the limit on moves allow."""
         return MoveBudget(self.allowed, self.moves.replacing if replacing else self.moves.deleting)
 
+    def replaceable(self, candidate: Candidate) -> bool:
+        """False for a spot node where spot may not follow spot."""
+        return self.spot_to_spot or not candidate.spot
+
     def scores(self, candidates: Sequence[Candidate], saving: int) -> tuple[Score, ...]:
         """What saving so much (nano-dollars per hour) by taking these nodes is worth to their pools."""
         moved = [(candidate.pool, candidate.price, 1 + candidate.cost) for candidate in candidates]

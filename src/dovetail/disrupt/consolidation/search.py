@@ -25,7 +25,7 @@ class Prospects:
 
     def __init__(self, question: Question, candidates: Iterable[Candidate], work: SolveBudget) -> None:
         pods = tuple(pod for candidate in candidates for pod in candidate.pods)
-        self._spot_to_spot = question.spot_to_spot
+        self._question = question
         self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
 
     @property
@@ -37,10 +37,6 @@ class Prospects:
     def known(self, candidate: Candidate) -> bool:
         """False iff it has a pod that is in no plan with others: what that one is worth is unknown."""
         return all(pod.key in self.appraisal.pod_class for pod in candidate.pods)
-
-    def replaceable(self, candidate: Candidate) -> bool:
-        """False for a spot node where spot may not follow spot."""
-        return self._spot_to_spot or not candidate.spot
 
     def if_bought(self, candidate: Candidate) -> float:
         """The most that is saved if new nodes are bought for all its pods, with whichever others."""
@@ -63,7 +59,7 @@ class Prospects:
 
         Of 243 what-ifs about single nodes of a cluster on spot 233 were refused, nearly all for that.
         """
-        return self.appraisal if self.replaceable(candidate) else self.appraisal.on_demand()
+        return self.appraisal if self._question.replaceable(candidate) else self.appraisal.on_demand()
 
 
 QUICK = SECOND // 100  # for what-ifs: their first plan says enough
@@ -279,7 +275,7 @@ class _Search:
         """Nodes that cost more than what their pods are worth, within the budgets, the best first."""
         found = []
         for candidate in self._candidates:
-            if not self._prospects.replaceable(candidate):
+            if not self._question.replaceable(candidate):
                 continue
             most = self._prospects.if_bought(candidate)
             if most >= candidate.needed:
@@ -338,7 +334,7 @@ class _Search:
 
     def _hopeless(self, candidate: Candidate) -> str:
         """Why a node stays of which nothing is to be hoped for."""
-        if self._prospects.replaceable(candidate):
+        if self._question.replaceable(candidate):
             return NO_CHEAPER
         settled = not self._question.restless or self._homeless(candidate, self._room)
         return SPOT_DISABLED if settled else UNSETTLED
@@ -411,7 +407,7 @@ class _Search:
         They are spot nodes that spot may not follow, and together too cheap for whatever else may. Of several
         only those are tried whose pods should find room as it is.
         """
-        if any(self._prospects.replaceable(candidate) for candidate in chosen):
+        if any(self._question.replaceable(candidate) for candidate in chosen):
             return False
         if len(chosen) > 1:
             return True
