@@ -131,8 +131,20 @@ def _alternatives(planned: PlannedClaim, types: dict[str, InstanceType]) -> Iter
             yield {"instanceType": name, "price": min(prices) + planned.volumes + planned.surcharge}
 
 
+def clearly_dearer(first: Plan, plan: Plan) -> bool:
+    """True iff this first plan costs so much more than the other plan that more work cannot make up for it.
+
+    Of plans that place anew all that is not bound, work took a third off those for 20 nodes, and two nodes of
+    three off the smallest.
+    """
+    dearest = max((claim.price for claim in plan.claims), default=0)
+    return first.cost.hourly > _TIMES * plan.cost.hourly + dearest
+
+
 NO_TYPES_TTL = MINUTE
 NOT_UNDERSTOOD_TTL = 5 * MINUTE
+_FIRST = SECOND // 20  # for first plans: of 2,059 pods beside 600 nodes one takes 0.04 s
+_TIMES = 2  # as dear: see `clearly_dearer`
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +333,10 @@ class Provisioner:
             return problem, plan
         whole = self._intake.problem((*pods, *placed), {})
         try:
+            first, spent = await self._ask(whole, _FIRST)
+            self._solved(whole, first, spent)
+            if clearly_dearer(first, plan):
+                return problem, plan
             other = await self._planned(whole)
         except PlannerFailed:
             return problem, plan
@@ -398,9 +414,13 @@ class Provisioner:
             raise
 
     async def _planned(self, problem: Problem) -> Plan:
-        plan, spent = await self._ask(problem)
+        plan, spent = await self._ask(problem, self._options.deadline)
         if self._options.on_plan is not None:
             self._options.on_plan(problem, plan)
+        self._solved(problem, plan, spent)
+        return plan
+
+    def _solved(self, problem: Problem, plan: Plan, spent: int) -> None:
         self._context.log.record(
             "solve",
             pods=len(problem.pods),
@@ -411,9 +431,8 @@ class Provisioner:
             lowerBound=plan.cost.lower_bound,
             unschedulable=len(plan.unschedulable),
         )
-        return plan
 
-    async def _ask(self, problem: Problem) -> tuple[Plan, int]:
+    async def _ask(self, problem: Problem, deadline: int) -> tuple[Plan, int]:
         """The plan, and how many nanoseconds it took."""
         clock = self._context.clock
         asked = clock.monotonic()
@@ -421,7 +440,7 @@ class Provisioner:
         plan: Plan | None = None
         spent = 0
         try:
-            plan = await self._planner.plan(problem, self._options.deadline)
+            plan = await self._planner.plan(problem, deadline)
             spent = clock.monotonic() - asked
         finally:
             self._metrics.answered(number, plan, spent)
