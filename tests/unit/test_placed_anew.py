@@ -1,4 +1,4 @@
-"""When a first plan shows that placing anew all that is not bound cannot be cheaper than buying for some pods."""
+"""When a first plan shows that placing anew what is not bound cannot be cheaper than buying for some pods."""
 
 from __future__ import annotations
 
