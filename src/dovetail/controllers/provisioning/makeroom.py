@@ -17,7 +17,7 @@ from typing import cast
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import Object
+from dovetail.api.meta import Object, condition
 from dovetail.base.clock import SECOND, within
 from dovetail.base.errors import ApiError
 from dovetail.cluster.nodes import Machine
@@ -171,6 +171,11 @@ def unstarted(pod: Pod, now: int) -> bool:
     )
 
 
+def _bound_at(pod: Pod) -> str:
+    found = condition(pod.status.conditions, "PodScheduled")
+    return found.last_transition_time if found is not None else ""
+
+
 class Apart:
     """Which pods others keep away from themselves: their required anti-affinity, each rule counted once."""
 
@@ -208,7 +213,7 @@ class RoomMaker:
     def __init__(self, context: Context, *, enabled: bool = True) -> None:
         self._context = context
         self._state = context.state
-        self._enabled = enabled
+        self.enabled = enabled
         self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
         self._named = "", ""  # the key of a pod, and the node to which it is waited for that it is nominated
         self._heir = ""  # what makes (by UID) the pod of which is waited for that it is bound
@@ -230,7 +235,7 @@ class RoomMaker:
         name = after.status.nominated_node_name
         if self._named == (after.key, name):
             self._came.set()
-        if self._enabled and not name and before is not None and before.status.nominated_node_name:
+        if self.enabled and not name and before is not None and before.status.nominated_node_name:
             self.queue.add(after.key)
 
     def _bound(self, pod: Pod, _: str) -> None:
@@ -415,11 +420,21 @@ class RoomMaker:
         """True iff all leave that have to, one after the other, each while the pod is nominated to the node.
 
         Any attempt to schedule it takes that away. What is free there by then would be taken by what is made
-        anew, to which the scheduler comes before it can be nominated.
+        anew, to which the scheduler comes before it can be nominated. Those go first that were bound first,
+        as they start first: once one has, none has to be made anew in vain.
         """
-        for pod, goal in swap.leaving:
+        rest = sorted(swap.leaving, key=lambda item: _bound_at(item[0]))
+        while rest:
             if not await self._has_name(swap):
                 return False
+            now = self._context.clock.now()
+            pods = [self._state.get(Pod, pod.key) for pod, _ in rest]
+            if not all(
+                pod is not None and pod.metadata.uid == before.metadata.uid and unstarted(pod, now)
+                for pod, (before, _) in zip(pods, rest, strict=True)
+            ):
+                return False
+            pod, goal = cast("Pod", pods[0]), rest.pop(0)[1]
             self._state.promise(pod, goal)
             self._heir = owner_of(pod)
             self._came.clear()

@@ -235,7 +235,7 @@ class Provisioner:
         if lost:
             problem, plan = await self._rearranged(problem, plan, there, places)
         plan = self._needed(plan, pods, moved, places)
-        if lost and plan.claims and self._options.nominates and not self._options.plain:
+        if lost and plan.claims and self.room.enabled:
             problem, plan = await self._with_room_made(problem, plan)
             plan = self._needed(plan, pods, moved, places)
         plan = in_turn(problem, plan, self._context.state.arrived())
