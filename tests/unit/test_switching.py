@@ -184,3 +184,18 @@ def test_bad_questions_are_refused(
     error = " ".join(capsys.readouterr().err.split())
     assert complaint in error
     assert "Traceback" not in error
+
+
+def test_a_dump_need_not_have_node_claims(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    """`kubectl get nodes,pods,nodepools,ec2nodeclasses -A -o json` is what is at hand."""
+    whole = cluster(0.01)
+    answers = []
+    for items in (whole, [one for one in whole if one["kind"] != "NodeClaim"]):
+        path = tmp_path / "cluster.json"
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        assert run(["compare", str(path), *WORK, "-o", "json"]) == 0
+        shown = capsys.readouterr()
+        answers.append(json.loads(shown.out))
+    assert "there are no NodeClaims in it: those of 15 nodes are taken to be as their pools" in shown.err
+    assert answers[0] == answers[1]
+    assert answers[0]["nodes"]["inTheEnd"] < answers[0]["nodes"]["now"]

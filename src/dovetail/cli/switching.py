@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from dovetail.model.offering import NANO_DOLLARS
 
 if TYPE_CHECKING:
     from dovetail.cli.savings_plan import Commitment
+    from dovetail.cluster.problem import ClusterObjects
     from dovetail.disrupt.switching import Switching
 
 _LAST = 365
@@ -60,7 +61,7 @@ def after_switching(asked: Asked) -> None:
     )
     patience = Patience(time_of(asked.deadline or _PATIENCE, "--deadline"), asked.work)
     search = question.search()
-    problem, objects = question.problem(), read_cluster(question.reading)
+    problem, objects = question.problem(), _with_claims(read_cluster(question.reading))
     prices = node_prices(problem, question.place.name if question.place else "")
     if not any(node.pool and node.name in prices for node in problem.nodes):
         raise InputError(
@@ -102,6 +103,30 @@ def after_switching(asked: Asked) -> None:
         from dovetail.cli.messages import note
 
         note(f"the search ended after {spent:.0f} s: there is more to be saved; a longer --deadline finds it")
+
+
+def _with_claims(objects: ClusterObjects) -> ClusterObjects:
+    """A dump without any NodeClaim has not been asked for them: each node of a NodePool has one."""
+    from msgspec.structs import asdict
+
+    from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
+    from dovetail.cli.messages import note
+    from dovetail.model import labels
+
+    pools = {pool.metadata.name: pool for pool in objects.pools}
+    made = [
+        NodeClaim(
+            metadata=node.metadata,
+            spec=NodeClaimSpec(**asdict(pool.spec.template.spec)),
+            status=NodeClaimStatus(node_name=node.metadata.name, provider_id=node.spec.provider_id),
+        )
+        for node in objects.nodes
+        if (pool := pools.get(node.metadata.labels.get(labels.NODEPOOL, ""))) and node.spec.provider_id
+    ]
+    if objects.claims or not made:
+        return objects
+    note(f"there are no NodeClaims in it: those of {len(made)} nodes are taken to be as their pools are now")
+    return replace(objects, claims=tuple(made))
 
 
 def _moves(problem: Any, name: str) -> bool:
