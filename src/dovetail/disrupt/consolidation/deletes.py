@@ -50,7 +50,7 @@ class Room:
         order = sorted(range(len(nodes)), key=lambda row: (place.get(nodes[row].name, 0), row))
         self.names = {nodes[row].name: index for index, row in enumerate(order)}
         self._vectors = appraisal.vectors
-        self._free = appraisal.capacity[order]
+        self._free = np.ascontiguousarray(appraisal.capacity[order].T)  # (R, N)
         self._hosts = appraisal.hosts[:, order]
         open_ = [nodes[row].initialized and nodes[row].name not in shut for row in order]
         self._open = np.array(open_, dtype=np.bool_)
@@ -93,7 +93,7 @@ class Room:
 
     def _give_back(self, taken: Sequence[tuple[int, int]]) -> None:
         for host, shape in taken:
-            self._free[host] += self._vectors[shape]
+            self._free[:, host] += self._vectors[shape]
 
     def _take(self, shape: int, own: int, *, tried: bool) -> int:
         """Take room for such a pod elsewhere than on its own node; the node that it is on, or -1.
@@ -102,12 +102,14 @@ class Room:
         """
         host = self._host(shape, own, tried=tried)
         if host >= 0:
-            self._free[host] -= self._vectors[shape]
+            self._free[:, host] -= self._vectors[shape]
         return host
 
     def _host(self, shape: int, own: int, *, tried: bool) -> int:
         """The first node that takes such a pod, other than its own; -1 if there is none."""
-        fits = np.all(self._free >= self._vectors[shape], axis=1) & self._hosts[shape] & self._open
+        fits = self._hosts[shape] & self._open
+        for free, need in zip(self._free, self._vectors[shape].tolist(), strict=True):
+            fits &= free >= need
         if not fits.any():
             if not tried:
                 self._hopeless[shape] = None
