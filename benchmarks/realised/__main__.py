@@ -12,7 +12,9 @@ The second form plays ten of them, or those that are named, on a real control pl
 own time, and prints each beside its simulation. The third lets all nodes drift after the burst, and takes
 half of the pods away an hour later. The fourth takes half of the pods away after the burst, and with --drift
 lets all nodes drift a quarter of an hour later. The fifth plays a week of a service that breathes, with a
-drift. The sixth plays each burst with Karpenter's heuristics too.
+drift: what was paid over what 10 ms prove to be needed and over what ten seconds prove ("anew"), the share
+paid for nodes that commands had taken ("twofold"), and what it could have cost, had the load been known. The
+sixth plays each burst with Karpenter's heuristics too.
 """
 
 from __future__ import annotations
@@ -59,8 +61,8 @@ LOSS_HEAD = (
 )
 
 WEEK_HEAD = (
-    f"{'workload':20} {'seed':>4} {'cost':>6} {'nodes':>5} {'moved':>5} {'twice':>5} {'undone':>6}"
-    f" {'failed':>6}  commands"
+    f"{'workload':20} {'seed':>4} {'cost':>6} {'anew':>6} {'twofold':>7} {'nodes':>5} {'moved':>5}"
+    f" {'twice':>5} {'undone':>6} {'failed':>6}  commands"
 )
 
 
@@ -198,8 +200,10 @@ def _loss_line(row: Row) -> str:
 def _week_line(row: Row) -> str:
     commands = ", ".join(f"{count} {reason}" for reason, count in sorted(row["commands"].items()))
     return (
-        f"{row['workload']:20} {row['seed']:4} {row['cost']:6.3f} {row['launched']:5} {row['moved']:5}"
-        f" {row['twice']:5} {row['undone']:6} {row['failed']:6}  {commands}"
+        f"{row['workload']:20} {row['seed']:4} {row['cost']:6.3f} {row['anew']:6.3f} {row['overlap']:7.2%}"
+        f" {row['launched']:5} {row['moved']:5} {row['twice']:5} {row['undone']:6} {row['failed']:6}"
+        f"  {commands}\n  in hindsight: "
+        + ", ".join(f"{ratio:.3f} with {moves} moves" for moves, ratio in row["hindsight"])
     )
 
 

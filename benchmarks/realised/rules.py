@@ -46,6 +46,15 @@ class Objects:
     def progress(self, now: int, records: Sequence[Record]) -> None:
         """See Spectator."""
 
+    def owners(self) -> Iterator[str]:
+        """Of each pod that is on a node and could be on another."""
+        for (kind, namespace, _), document in self._documents.items():
+            meta = document["metadata"]
+            if kind == "Pod" and document["spec"].get("nodeName") and not meta.get("deletionTimestamp"):
+                for owner in meta.get("ownerReferences", ()):
+                    if owner["kind"] != "DaemonSet":
+                        yield f"{namespace}/{owner['kind']}/{owner['name']}"
+
     def write(self, path: Path) -> Path:
         """A List of them, for commands that read a cluster."""
         listed = {"apiVersion": "v1", "kind": "List", "items": list(self._documents.values())}
@@ -69,6 +78,17 @@ def least(cluster: Path, region: str, prices: Mapping[str, int]) -> int:
         sum(prices[node.name] for node in kept) + _bound(_beside(steady, movable, kept), Budget())
         for kept in _subsets(spot)
     )
+
+
+def anew(cluster: Path, region: str) -> Problem:
+    """The problem of placing its pods on nodes that are all bought for them."""
+    problem = Question(filename=[str(cluster)], region=region).problem()
+    return without(problem, movable_nodes(problem))
+
+
+def proven(problem: Problem) -> int:
+    """Nano-dollars per hour that its plan costs at least, by ten seconds' work."""
+    return _bound(problem, _PROVEN)
 
 
 def _beside(problem: Problem, movable: frozenset[str], kept: Sequence[ExistingNode]) -> Problem:
