@@ -94,7 +94,7 @@ class Candidate:
         return (-self.price / (1 + self.cost), self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """Which of the candidates should go? `problem` has every node that stays for now, with its pods.
 
@@ -112,14 +112,16 @@ class Question:
     spot_to_spot: bool = False
     moving: frozenset[str] = frozenset()
     totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
-    _nodes: tuple[ExistingNode, ...] = field(default=(), init=False, repr=False, compare=False)
-    _quiet: tuple[ExistingNode, ...] = field(default=(), init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again.
-        nodes = _without_room(self._filled_first(), self.closed)
-        object.__setattr__(self, "_nodes", nodes)
-        object.__setattr__(self, "_quiet", _without_room(nodes, self.restless))
+    # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again. Most
+    # searches end without one.
+    @cached_property
+    def _nodes(self) -> tuple[ExistingNode, ...]:
+        return _without_room(self._filled_first(), self.closed)
+
+    @cached_property
+    def _quiet(self) -> tuple[ExistingNode, ...]:
+        return _without_room(self._nodes, self.restless)
 
     def _filled_first(self) -> Sequence[ExistingNode]:
         """The nodes in the order in which plans fill them: those that go next are the last."""
