@@ -77,6 +77,25 @@ def test_a_pause_holds_the_replicas_and_takes_the_autoscaler_away() -> None:
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("types", "replicas"),
+    [(("cpu",), 3), (("cpu", "memory"), 3), (("memory",), 3), (("cpu", "prometheus"), 0)],
+)
+def test_what_has_triggers_of_resources_alone_is_never_asleep(types: tuple[str, ...], replicas: int) -> None:
+    """As KEDA has it: with another trigger that is not active it goes to zero."""
+
+    async def story(cluster: Cluster) -> None:
+        cluster.server.create(workload("Deployment", "web", replicas=3))
+        await cluster.passes(60)
+        document = scaled("ScaledObject", "web", {}, scaleTargetRef={"name": "web"})
+        document["spec"]["triggers"] = [{"type": one, "metadata": {"value": "65"}} for one in types]
+        cluster.server.create(document)
+        await cluster.passes(10 * 60)
+        assert (await cluster.client.get(Deployment, "web", "default")).spec.replicas == replicas
+
+    play(story)
+
+
 def test_a_zone_that_does_not_exist_is_reported_and_nothing_is_scaled() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.server.create(workload("Deployment", "inflate", replicas=0))

@@ -212,12 +212,18 @@ def test_a_dump_need_not_have_classes_of_priorities_and_volumes(tmp_path: Path) 
     newer = served("PodDisruptionBudget", "new", "policy/v1")
     newer["spec"] = {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "OfANewerServer"}
     path = tmp_path / "dump.json"
-    items = [web, database, lone, plain, newer, node("n1", "us-east-1a")]
+    busy = served("ScaledObject", "web", "keda.sh/v1alpha1")
+    busy["spec"] = {
+        "scaleTargetRef": {"name": "web"},
+        "triggers": [{"type": "cpu", "metadata": {"value": "65"}}],
+    }
+    items = [web, database, lone, plain, newer, busy, node("n1", "us-east-1a")]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     folder = tmp_path / "kept"
     assumed = write_replay(read([path, POOL]).manifests, Wanted("x", "us-east-1", length=5 * MINUTE), folder)
     assert assumed["PriorityClasses that the snapshot lacks"].endswith("high: 1000, unseen: 0")
     assert assumed["StorageClasses that the snapshot lacks"].endswith(": gp3")
+    assert assumed["ScaledObjects without a cron trigger"].startswith("1 are not played")
     refused = assumed["objects that the simulated API server does not take"]
     assert refused.startswith("1 are left out, the first is PodDisruptionBudget/shop/new: ")
     scenario = load(folder)

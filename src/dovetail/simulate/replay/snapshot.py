@@ -67,7 +67,9 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
     refused: dict[str, str] = {}
     for document in written:
         kind = document["kind"]
-        if kind in _KEPT or (kind in _OWN and _stands_alone(document, uids)):
+        if kind == "ScaledObject" and not _has_cron(document):
+            left[kind] += 1
+        elif kind in _KEPT or (kind in _OWN and _stands_alone(document, uids)):
             plain = _plain(document)
             if why := _refusal(plain):
                 refused[_key(document)] = why
@@ -78,11 +80,12 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
                 found.originals.append(_plain(document) | ({"status": status} if status else {}))
         elif kind == "HorizontalPodAutoscaler":
             left[kind] += 1
-    if left:
-        found.assumed["HorizontalPodAutoscalers"] = (
-            f"{left.total()} are not played, as the snapshot does not hold the traffic: "
-            "replicas are those of the snapshot, or of the history"
-        )
+    for kind, which in (("HorizontalPodAutoscaler", ""), ("ScaledObject", " without a cron trigger")):
+        if left[kind]:
+            found.assumed[f"{kind}s{which}"] = (
+                f"{left[kind]} are not played, as the snapshot does not hold the traffic: "
+                "replicas are those of the snapshot, or of the history"
+            )
     if refused:
         key, why = next(iter(refused.items()))
         found.assumed["objects that the simulated API server does not take"] = (
@@ -158,6 +161,10 @@ def _refusal(document: Document) -> str:
     except ApiError as error:
         return str(error)
     return ""
+
+
+def _has_cron(scaled: Document) -> bool:
+    return any(one.get("type") == "cron" for one in scaled["spec"].get("triggers", ()))
 
 
 def _key(document: Mapping[str, Any]) -> str:

@@ -107,6 +107,9 @@ def new_jobs(scaled: ScaledJob, counts: JobCounts, queue: int) -> int:
     return max(0, min(room, queue))
 
 
+_OF_RESOURCES = {"cpu", "memory"}  # types of triggers that are the HPA's alone
+
+
 def not_played(scaled: ScaledObject | ScaledJob) -> tuple[str, ...]:
     """The types of its triggers that simulations leave out."""
     played = {"cron", "cpu"} if isinstance(scaled, ScaledObject) else {"cron"}
@@ -251,7 +254,8 @@ class ScaledObjects(Polled):
 
     async def _scale(self, scaled: ScaledObject, target: Deployment | StatefulSet, reading: _Reading) -> None:
         now, status, replicas = self.clock.now(), scaled.status, target.spec.replicas
-        active = bool(reading.names)
+        # KEDA takes what has no other trigger for active: there is nothing that could wake it again.
+        active = bool(reading.names) or {one.type for one in scaled.spec.triggers} <= _OF_RESOURCES
         last = parse_rfc3339(status.last_active_time) if status.last_active_time else None
         created = parse_rfc3339(scaled.metadata.creation_timestamp)
         step = decide(scaled.spec, replicas, active=active, now=now, last_active=last, created=created)
