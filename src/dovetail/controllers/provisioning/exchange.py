@@ -18,9 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Object
 from dovetail.cluster.nodes import Machine, is_ephemeral
 from dovetail.cluster.state import State
 from dovetail.controllers.provisioning.causes import leans
+from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.resources import CPU, MEMORY, Resources, fits, pod_requests, subtract, total
@@ -200,15 +203,27 @@ class Exchange:
     def __init__(self, state: State) -> None:
         self._state = state
         self._left: dict[str, None] = {}  # machines whose places pods left last, the latest last
+        self._vain: set[str] = set()  # machines for which there was no way, while no place changed since
         state.on_bound(self._bound)
+        state.on_promise(self._placed)
+        state.subscribe(self._notice, Node, NodeClaim)
+
+    def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
+        if new is None and old is not None:
+            self._left.pop(old.metadata.name, None)
+            self._vain.discard(old.metadata.name)
+
+    def _placed(self, _: str) -> None:
+        self._vain.clear()
 
     def lost(self, pod: Pod) -> None:
         """The pod, which waits, lost its nomination."""
         place = self._state.promised(pod)
-        if place is not None and place.node is not None:
+        if place is not None and place.node is not None and place.name not in self._vain:
             self._relieve(place)
 
     def _bound(self, pod: Pod, place: str) -> None:
+        self._vain.clear()
         node, left = self._state.get(Node, pod.spec.node_name), self._state.staying(place)
         if node is None or left is None or node.metadata.name == left.name:
             return
@@ -268,7 +283,10 @@ class Exchange:
         }
         roomy = nlargest(FEW, crowds, key=lambda name: _room(crowds[name].free))
         chosen = {name: crowds[name] for name in crowds if name == crowded.name or name in roomy}
-        for pod, name in rearranged(chosen, crowded.name):
+        moves = rearranged(chosen, crowded.name)
+        if not moves:
+            self._vain.add(crowded.name)
+        for pod, name in moves:
             self._state.promise(pod, name)
 
     def _others(self) -> list[Machine]:
