@@ -160,12 +160,12 @@ def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_writ
     moment = 30
     assert not over(0.01, 0.01)  # so few are tried in any case
     found = {}
-    # 1.6 times as long as half of encoding and finding domains took is to come.
-    for moment, got in ((40, 0.49), (44, 0.495), (45, 0.5)):
+    # As long as half of encoding and finding domains took is to come, and 0.3 times encoding.
+    for moment, got in ((40, 0.49), (52, 0.495), (53, 0.5)):
         found[moment] = over(0.5, got)
-    assert found == {40: False, 44: False, 45: True}
+    assert found == {40: False, 52: False, 53: True}
     # Nodes for few copies of a pod are made sooner.
-    for copies, last in ((1.0, 53), (25.0, 43), (1_000.0, 43)):
+    for copies, last in ((1.0, 55), (50.0, 46), (1_000.0, 46)):
         moment = 20
         late = work.clock.turns(copies)
         for moment in (last, last + 1):
@@ -193,16 +193,28 @@ def test_nodes_are_bought_as_long_as_there_is_time_to_write_them_down() -> None:
     assert work.left  # asks for the first time: encoding took 20, a plan without nodes takes 0.3 times that
     closing, twice = work.closing(), work.closing(2.15)
     found = {}
-    for moment in (69, 92, 95):
+    for moment in (85, 86, 94):  # and nodes for all pods 0.4 times that
         found[moment] = closing(0.0), closing(0.1), closing(1.0)
     # A plan has some pods, however late it is.
-    assert found == {69: (False, False, False), 92: (False, False, True), 95: (False, True, True)}
+    assert found == {85: (False, False, False), 86: (False, False, True), 94: (False, True, True)}
     moment = 43  # twice the 23 until then are to come
     assert not twice(0.1)
     assert twice(1.0)
     work.safe()
     assert not work.closing()(1.0)
     assert work.closing(otherwise=True)(0.0)
+
+
+def test_sizes_are_told_apart_where_there_is_time_for_it() -> None:
+    """What is to come takes 1.4 times as long as what it took until then, if there is no plan yet."""
+    moment = 0
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
+    found = {}
+    for moment in (41, 42):
+        found[moment] = work.clock.hasty
+    assert found == {41: False, 42: True}
+    work.safe()
+    assert not work.clock.hasty
 
 
 def test_time_is_short_where_encoding_took_much_of_it() -> None:

@@ -227,7 +227,7 @@ class Search:
             # The proof may come to the end of the budget; the plan counts all the same.
             self._context.found(answer(claims, Proof()))
         # What rules about several pods prove takes long; first it must be clear who has a place.
-        quick = self._tied and bool(self._context.stranded(pod for _, pod in left))
+        quick = self._tied and any(map(self._context.placeable, dict.fromkeys(at for at, _ in left)))
         proof, better = case.proof(hourly, quick=quick) if hourly else (Proof(), None)
         # Other nodes might have capacity for pods that are left over.
         open_ = self.instance.nodes.nodes or any(self._context.placeable(at) for at, _ in left)

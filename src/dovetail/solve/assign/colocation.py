@@ -146,7 +146,7 @@ class Hosts:
             good = cost <= cost.min(initial=np.inf) * (1 + LITTLE)
             pods = sum(len(other.pods) for other in near if index in other.matching)
             share = max(1, int(pods // np.ceil(parts[good].min(initial=UNLIMITED))))
-            self._affinities[index] = share, np.unique(capacity[good], axis=0)
+            self._affinities[index] = share, capacity[good]
         return self._affinities[index]
 
     @cached_property

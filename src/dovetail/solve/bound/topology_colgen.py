@@ -22,7 +22,7 @@ from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
 from dovetail.solve.colgen.highs import integer_program, quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask, holding
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 from dovetail.solve.tolerances import FEW, LINEAR, MANY, NARROW, OPTIMAL, PAYS, ROUNDING
@@ -306,8 +306,7 @@ class Enumeration:
             counts, fits = counts[kept].copy(), fits[kept] & self._open[kind, sites]
             counts[:, kind] += 1
             used = counts @ topology_sites.vectors[:, asked]
-            for position, resource in enumerate(asked.tolist()):
-                fits &= used[:, position, None] <= topology_sites.capacity[sites, resource]
+            fits &= holding(used, topology_sites.capacity[np.ix_(sites, asked)])
             kept = fits.any(axis=1)
             counts, fits = counts[kept], fits[kept]
             if not len(counts):

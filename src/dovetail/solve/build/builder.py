@@ -128,7 +128,7 @@ class PlanBuilder:
         limits.give_back(made)
         items, counts = _pattern(site.planned.parts)
         for column in self._columns_of((made.pool,)):
-            smaller = make_candidate(self.instance, self._columns, limits, items, (column, counts))
+            smaller = make_candidate(self.instance, self._columns, limits, items, (column, counts, None))
             if smaller is not None and smaller.price < site.planned.made.price:
                 site.planned = PlannedNode(smaller, site.planned.parts)
         limits.take(site.planned.made)
@@ -293,7 +293,7 @@ class PlanBuilder:
             items, counts = _pattern((*parts, (item, item.bundles)))
             for column in self._columns_of(place_pools):
                 made = make_candidate(
-                    self.instance, self._columns, self.plan_state.limits, items, (column, counts)
+                    self.instance, self._columns, self.plan_state.limits, items, (column, counts, None)
                 )
                 if made is not None and (best is None or made.price - price < best.dearer):
                     mine = replace(item, pools=owned or (made.pool,))

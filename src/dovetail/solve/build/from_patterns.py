@@ -170,7 +170,7 @@ class _Maker:
                 return None
             pattern.append((item, int(node.counts[kind])))
             parts.append((self._items[item], [(pod,) for pod in self._taken(kind, int(node.counts[kind]))]))
-        made = make_candidate(self._instance, columns, limits, self._items, (column, tuple(pattern)))
+        made = make_candidate(self._instance, columns, limits, self._items, (column, tuple(pattern), None))
         return None if made is None else PlannedNode(made, tuple(parts))
 
     def _owned(self, node: _Node, held: Amounts) -> int | None:

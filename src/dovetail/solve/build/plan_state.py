@@ -54,12 +54,12 @@ class PlannedNode:
 
     def without(self, gone: Collection[str], pod_classes: Sequence[PodClass]) -> PlannedNode | None:
         """The node without some of its pods; None if it is empty then."""
+        if all(map(frozenset(gone).isdisjoint, (bundle for _, bundles in self.parts for bundle in bundles))):
+            return self
         units = list(self.units())
         leaving = [pod_classes[unit.pod_class].vector for _, unit in units if unit.pod in gone]
         if len(leaving) == len(units):
             return None
-        if not leaving:
-            return self
         parts: list[Part] = [
             (replace(item, kinds=((unit.pod_class, unit.level),)), [(unit.pod,)])
             for item, unit in units

@@ -119,7 +119,8 @@ class Assembler:
         return PlannedClaim(**{**known, "name": f"{known['pool']}-{number}", "pods": planned.pods()})
 
     def _unnamed(self, made: NodeCandidate) -> dict[str, Any]:
-        key = (made.pool, made.requirements, made.types, made.column, made.reservation, made.relaxed)
+        # Equal types are one object mostly: to hash hundreds of them takes as long as the work.
+        key = (made.pool, made.requirements, id(made.types), made.column, made.reservation, made.relaxed)
         known = self._known.get(key)
         if known is None:
             daemons = self._instance.overhead[made.pool][list(made.types)].min(axis=0)
@@ -134,10 +135,10 @@ def _common(instance: Instance, made: NodeCandidate) -> dict[str, Any]:
     offering = table.offerings[made.column]
     names = tuple([table.types[number].name for number in made.types])
     kept = _kept(instance, made)
-    capacity_types = [table.capacity_types[code] for code in np.unique(table.capacity_type[kept]).tolist()]
-    requirements = _lowered(table, made) if made.relaxed else made.requirements
-    for key, values in ((labels.INSTANCE_TYPE, names), (labels.CAPACITY_TYPE, capacity_types)):
-        requirements = Requirements({**requirements.by_key, key: _one_of(requirements, key, values)})
+    codes = np.bincount(table.capacity_type[kept]).nonzero()[0].tolist()
+    asked = _lowered(table, made) if made.relaxed else made.requirements
+    listed = (labels.INSTANCE_TYPE, names), (labels.CAPACITY_TYPE, [table.capacity_types[at] for at in codes])
+    requirements = Requirements({**asked.by_key, **{key: _one_of(asked, key, each) for key, each in listed}})
     return {
         "pool": table.pool.name,
         "requirements": requirements,
@@ -180,10 +181,8 @@ def _lowered(table: PoolTable, made: NodeCandidate) -> Requirements:
 def _one_of(requirements: Requirements, key: str, values: Sequence[str]) -> Requirement:
     """One of the values; a minimum of different ones stays."""
     found = requirements.by_key.get(key)
-    named = Requirement.new(key, "In", values)
-    if found is None or found.min_values is None:
-        return named
-    return Requirement.new(key, "In", sorted(named.values), found.min_values)
+    least = None if found is None else found.min_values
+    return Requirement.new(key, "In", values if least is None else sorted(set(values)), least)
 
 
 def _labels(

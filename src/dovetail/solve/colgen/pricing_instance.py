@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, share
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, holding, share
 from dovetail.solve.tolerances import FEW, SEVERAL, WIDE
 
 
@@ -106,9 +106,7 @@ class PricingInstance:
         some = np.flatnonzero(counts.any(axis=0))
         counts = counts[:, some]
         used, present = counts @ self.vectors[some], counts > 0
-        held = ~share(present, ~self.feasible[:, some].T)
-        for row in range(self.capacity.shape[1]):
-            held &= used[:, row][:, None] <= self.capacity[:, row][None, :]
+        held = holding(used, self.capacity) & ~share(present, ~self.feasible[:, some].T)
         held &= ~self._clashes(counts, some)[:, None]
         if owned:
             held &= share(present, self.own[:, some].T)
@@ -250,8 +248,7 @@ def _undominated(feasible: Mask, capacity: Amounts, price: Amounts) -> Amounts:
         rivals = np.concatenate([np.array(kept, dtype=np.int64), block])
         # A rival counts only if it stands earlier in the order; that order is by price.
         roomy = np.tri(len(block), len(rivals), k=len(kept) - 1, dtype=np.bool_)
-        for row in differing:
-            roomy &= capacity[rivals, row][None, :] >= capacity[block, row][:, None]
+        roomy &= holding(capacity[block][:, differing], capacity[rivals][:, differing])
         one, other = np.nonzero(roomy)
         beaten = np.zeros(len(block), dtype=np.bool_)
         beaten[one[~(holds[block[one]] & ~holds[rivals[other]]).any(axis=1)]] = True

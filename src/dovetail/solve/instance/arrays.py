@@ -17,6 +17,7 @@ ENDLESS = 1 << 62  # more than any amount, price or work
 UNLIMITED = 1 << 40  # more pods or nodes than there can be; sums and products with prices stay within 64 bits
 TABLE = 2_000_000  # cells of the largest table that is filled as a whole: 16 MB
 BLOCK = 256  # rows that are compared with many others at once: what a comparison takes of memory ends
+_RANKED = 200  # rows of needs, from which on to sort capacities first takes less time than it saves
 
 
 class Axis:
@@ -53,6 +54,22 @@ def share(rows: Mask, columns: Mask) -> Mask:
     with np.errstate(invalid="ignore"):
         result: Mask = rows.astype(np.float32) @ columns.astype(np.float32) > 0
     return result
+
+
+def holding(needs: Amounts, capacity: Amounts) -> Mask:
+    """(N, C): which of `capacity` (C, R) is at least as much of everything as each of `needs` (N, R).
+
+    Of many, ranks are compared in place of amounts: they are short, so that it takes a third of the time.
+    """
+    found = np.ones((len(needs), len(capacity)), dtype=np.bool_)
+    for need, has in zip(needs.T, capacity.T, strict=True):
+        if len(needs) > _RANKED:
+            different, place = np.unique(has, return_inverse=True)
+            short = np.int16 if len(different) < 1 << 15 else np.int64
+            need, has = np.searchsorted(different, need).astype(short), place.reshape(-1).astype(short)
+        for start in range(0, len(needs), BLOCK):
+            found[start : start + BLOCK] &= need[start : start + BLOCK, None] <= has
+    return found
 
 
 def alike(rows: Mask, order: Iterable[int] | None = None) -> list[list[int]]:

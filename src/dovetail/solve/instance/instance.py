@@ -160,13 +160,12 @@ class Instance:
         memo = (pools, wanted, vector.tobytes(), keys)
         known = self._places.get(memo)
         if known is None:
-            found: dict[Pins, tuple[list[int], float]] = {}
+            found: dict[Pins, tuple[tuple[int, ...], float]] = {}
             for pool in pools:
                 for pins, estimate in self._combinations(pool, wanted, vector, keys).items():
-                    entry = found.setdefault(pins, ([], estimate))
-                    entry[0].append(pool)
-                    found[pins] = (entry[0], min(entry[1], estimate))
-            known = [Place(tuple(at), pins, estimate) for pins, (at, estimate) in found.items()]
+                    at, least = found.get(pins, ((), estimate))
+                    found[pins] = (*at, pool), min(least, estimate)
+            known = [Place(at, pins, estimate) for pins, (at, estimate) in found.items()]
             known.sort(key=lambda place: (place.estimate, place.pins))
             self._places[memo] = known
         return known

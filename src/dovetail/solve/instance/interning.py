@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain
-from operator import itemgetter
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -64,9 +63,7 @@ class Sort:
     ask: Ask
 
 
-# Pods of one sort, each with its place in the order of age.
-_Copies = list[tuple[int, Pod]]
-_RANK = itemgetter(0)
+_Copies = list[Pod]  # of one sort, the oldest first
 _SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
 
 
@@ -210,7 +207,7 @@ class Interner:
             demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > FEW
             pairs = (len(self._turns) + 1) * self._topology.wide
             if self._entries and (demanding or pairs > _PAIRS or enough()):
-                self.left_out += [pod.key for copies in many for _, pod in copies]
+                self.left_out += [pod.key for copies in many for pod in copies]
                 continue
             names |= ask.requests.keys()
             self._turns[id(ask)] = (number // FEW).bit_length()
@@ -229,15 +226,15 @@ class Interner:
         # Groups must all be known before pods can be told apart by the groups that count them.
         found: dict[tuple[bytes, int, tuple[int, ...]], tuple[PodClass, list[_Copies]]] = {}
         for copies, ask, ladder in self._entries:
-            pod = copies[0][1]
+            pod = copies[0]
             matching = self._topology.matching(pod.metadata.namespace or "default", pod.metadata.labels)
             key = (ask.fingerprint, ladder.number, matching)
             if key not in found:
                 found[key] = self._pod_class(pod, ask, axis, ladder, matching), []
             found[key][1].append(copies)
         for pod_class, members in found.values():
-            pods = members[0] if len(members) == 1 else sorted(chain.from_iterable(members), key=_RANK)
-            pod_class.pods += [pod.key for _, pod in pods]
+            pods = members[0] if len(members) == 1 else sorted(chain.from_iterable(members), key=_age_order)
+            pod_class.pods += [pod.key for pod in pods]
         ordered = [pod_class for pod_class, _ in found.values()]
         ordered.sort(key=lambda pod_class: _size_order(pod_class, axis))
         for index, pod_class in enumerate(ordered):
@@ -247,7 +244,7 @@ class Interner:
     def _enter(self, copies: _Copies, ask: Ask) -> None:
         """Pods of one sort; each has a ladder of its own where they have claims."""
         for some in [[each] for each in copies] if ask.has_claims else [copies]:
-            self._entries.append((some, ask, self._levels_of(some[0][1], ask)))
+            self._entries.append((some, ask, self._levels_of(some[0], ask)))
 
     def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
         copied = tuple([pod.metadata.labels.get(name) for name in ask.label_keys])
@@ -302,13 +299,12 @@ def _by_sort(pods: Iterable[Pod]) -> dict[Sort, _Copies]:
     """The oldest first. Copies that share what they ask for and their labels need no look at these."""
     found: dict[Sort, _Copies] = {}
     seen: dict[tuple[int, int, str], _Copies] = {}
-    for rank, pod in enumerate(sorted(pods, key=_age_order)):
+    for pod in sorted(pods, key=_age_order):
         meta = pod.metadata
         key = id(pod.spec), id(meta.labels), meta.namespace
-        copies = seen.get(key)
-        if copies is None:
-            copies = seen[key] = found.setdefault(sort_of(pod), [])
-        copies.append((rank, pod))
+        if key not in seen:
+            seen[key] = found.setdefault(sort_of(pod), [])
+        seen[key].append(pod)
     return found
 
 
@@ -325,7 +321,7 @@ def _in_turn(asked: Iterable[tuple[_Copies, Ask]]) -> list[tuple[Ask, list[_Copi
     ranks: dict[str, int] = {}
     ordered: list[tuple[bool, int, Ask]] = []
     for ask in simple:
-        namespace = pods[ask][0][0][1].metadata.namespace
+        namespace = pods[ask][0][0].metadata.namespace
         ranks[namespace] = ranks.get(namespace, -1) + 1
         demanding = ask.relations > _RELATIONS or len(ask.requests) > FEW
         ordered.append((demanding, ranks[namespace], ask))

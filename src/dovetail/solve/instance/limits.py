@@ -13,7 +13,7 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Options
 from dovetail.solve.budget import STEP
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, holding
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pool_table import NODES, PoolTable, bounded
@@ -218,13 +218,11 @@ def _shared(table: PoolTable, spot: Mask, sold: Amounts, vectors: Amounts, optio
     price = np.full(len(table.types), ENDLESS)
     np.minimum.at(price, table.column_type[spot], table.instance_price[spot])
     capacity = np.maximum(table.capacity, 0)
-    least = np.maximum(_largest(capacity, vectors), (capacity * _ALIKE).astype(np.int64))
+    least = np.maximum(_largest(capacity[sold], vectors), (capacity[sold] * _ALIKE).astype(np.int64))
     kinds = _kinds(table.types)
     like = (price <= (price[sold] * (100 + tolerance) // 100)[:, None]) & (kinds == kinds[sold][:, None])
-    for row in range(capacity.shape[1]):
-        like &= capacity[:, row] >= least[sold, row][:, None]
-    for size in _limited_sizes(table).T:
-        like &= size <= size[sold][:, None]
+    sizes = -_limited_sizes(table)
+    like &= holding(least, capacity) & holding(sizes[sold], sizes)
     like[np.arange(len(sold)), sold] = False
     result = table.capacity.copy()
     for index in np.flatnonzero(like.any(axis=1)).tolist():
@@ -239,15 +237,9 @@ def _shared(table: PoolTable, spot: Mask, sold: Amounts, vectors: Amounts, optio
 
 def _largest(capacity: Amounts, vectors: Amounts) -> Amounts:
     """Per type and resource the most that one of the vectors that fit alone asks for, (T, R)."""
-    fits = np.ones((len(capacity), len(vectors)), dtype=np.bool_)
-    for row in range(capacity.shape[1]):
-        fits &= capacity[:, row][:, None] >= vectors[:, row]
-    result = np.zeros_like(capacity)
-    for row in range(capacity.shape[1] if len(vectors) else 0):
-        order = np.argsort(-vectors[:, row])
-        first = np.take(fits, order, axis=1).argmax(axis=1)
-        result[:, row] = np.where(fits[np.arange(len(fits)), order[first]], vectors[order[first], row], 0)
-    return result
+    fits = holding(-capacity, -vectors)
+    most = [np.where(fits, asked, 0).max(axis=1, initial=0) for asked in vectors.T]
+    return np.array(most, dtype=np.int64).T.reshape(capacity.shape)
 
 
 @by_identity(64)

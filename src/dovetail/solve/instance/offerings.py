@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, holding
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 from dovetail.solve.tolerances import SEVERAL
@@ -32,6 +32,8 @@ class Ground:
     types: Amounts  # of these columns, once each, (T,)
     first: Amounts  # the cheapest column of each type, (T,)
     minimums: bool  # True iff there must be so many different values of some label
+    # By which of `types` hold a node's pods: those that it may be, and its cheapest column.
+    sets: dict[bytes, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
 
 class OfferingsTable:
@@ -77,14 +79,8 @@ class OfferingsTable:
         pair = self.pool[some] * (1 + int(self.type.max(initial=0))) + self.type[some]
         first = np.flatnonzero(np.diff(pair, prepend=-1))
         capacity, columns = self.capacity[some][first], np.diff(first, append=len(pair))
-        found: Mask = np.empty((len(vectors), len(pair)), dtype=np.bool_)
         asked = np.where(vectors == 0, -LARGEST - 1, vectors)  # what is not asked for always fits
-        for start in range(0, len(vectors), BLOCK):
-            fits = np.ones((len(asked[start : start + BLOCK]), len(first)), dtype=np.bool_)
-            for row, need in enumerate(asked[start : start + BLOCK].T):
-                fits &= need[:, None] <= capacity[:, row]
-            found[start : start + BLOCK] = np.repeat(fits, columns, axis=1)
-        return found
+        return np.repeat(holding(asked, capacity), columns, axis=1)
 
 
 def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Mask) -> npt.NDArray[np.int64]:
@@ -111,20 +107,12 @@ def _unbeaten(group: npt.NDArray[np.int64], capacity: Amounts, protected: Mask) 
     front = np.zeros((0, capacity.shape[1]), dtype=np.int64)  # capacities of those that may replace others
     for start in range(0, len(group), BLOCK):
         block = group[start : start + BLOCK]
-        block = block[protected[block] | ~_covers(front, capacity[block]).any(axis=1)]
-        replaces = np.tril(_covers(capacity[block], capacity[block]), -1) & ~protected[block]
+        block = block[protected[block] | ~holding(capacity[block], front).any(axis=1)]
+        replaces = np.tril(holding(capacity[block], capacity[block]), -1) & ~protected[block]
         block = block[protected[block] | ~replaces.any(axis=1)]
         kept.append(block)
         front = np.concatenate([front, capacity[block[~protected[block]]]])
     return np.concatenate(kept).tolist() if kept else []
-
-
-def _covers(some: Amounts, others: Amounts) -> Mask:
-    """(B, A): whether the capacity of `some` (A, R) is at least that of `others` (B, R) in everything."""
-    found = np.ones((len(others), len(some)), dtype=np.bool_)
-    for row in range(others.shape[1]):
-        found &= some[:, row] >= others[:, row][:, None]
-    return found
 
 
 def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> npt.NDArray[np.int64]:

@@ -16,7 +16,7 @@ from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import ExistingNode, Pool
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import LARGEST, pod_requests
-from dovetail.solve.instance.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask, holding
 from dovetail.solve.instance.matching import untolerated
 from dovetail.solve.tolerances import SEVERAL
 
@@ -255,9 +255,7 @@ class PoolTable:
 
     def foresee(self, vectors: Amounts) -> None:
         """Work out for all these requests (N, R) at once what fits."""
-        found = np.ones((len(vectors), len(self.types)), dtype=np.bool_)
-        for row, need in enumerate(np.where(vectors == 0, -LARGEST - 1, vectors).T):
-            found &= need[:, None] <= self.capacity[:, row]
+        found = holding(np.where(vectors == 0, -LARGEST - 1, vectors), self.capacity)
         self._fits.update(zip([vector.tobytes() for vector in vectors], found, strict=True))
 
     @_of_labels
@@ -276,7 +274,8 @@ class PoolTable:
         types, price = self.column_type[first], self.price[first]
         found = np.full(different, np.inf)
         if len(codes):
-            found[codes] = np.minimum.reduceat(np.where(fits[types], price * share[types], np.inf), starts)
+            part = np.where(fits, share, -1.0)[types]
+            found[codes] = np.minimum.reduceat(np.where(part < 0, np.inf, price * part), starts)
         return found
 
     @_of_labels

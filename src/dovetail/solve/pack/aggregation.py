@@ -6,7 +6,7 @@ is worked out once per pair of kinds, not per pair of items.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, share
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, holding, share
 from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.matching import port_clashes
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
@@ -25,7 +25,7 @@ _CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods t
 _SLACK = 2.0  # times the fair price of a node: as dear it may be
 # Times the credit, so a whole node's price: what such pods gain when it is decided who goes first.
 _PULL = 1 / _CREDIT
-_Counts = tuple[tuple[int, int], ...]
+Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +53,35 @@ class ItemClasses:
     takes: Amounts  # (K, H)
     has: Amounts  # (H,)
 
-    def split(self, patterns: Iterable[Sequence[tuple[int, int]]]) -> Iterator[tuple[tuple[int, int], ...]]:
-        """Per node its counts of items instead of lots; the first items of a lot go first."""
+    def split(self) -> Callable[[Counts], Counts]:
+        """Asked node by node: its counts of items instead of lots; the first items of a lot go first."""
         owed = [[(item, self.sizes[item]) for item in reversed(members)] for members in self.members]
-        return (tuple(sorted(_drawn(counts, owed))) for counts in patterns)
+
+        def drawn(counts: Counts) -> Counts:
+            found = []
+            for lot, number in counts:
+                while number:
+                    item, left = owed[lot].pop()
+                    taken = min(left, number)
+                    found.append((item, taken))
+                    number -= taken
+                    if left > taken:
+                        owed[lot].append((item, left - taken))
+            return tuple(sorted(found))
+
+        return drawn
 
 
-def _drawn(counts: Sequence[tuple[int, int]], owed: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    found = []
-    for lot, number in counts:
-        while number:
-            item, left = owed[lot].pop()
-            taken = min(left, number)
-            found.append((item, taken))
-            number -= taken
-            if left > taken:
-                owed[lot].append((item, left - taken))
-    return found
-
-
-def item_classes(instance: Instance, items: Sequence[Item]) -> ItemClasses:
-    """The items, those that packing cannot tell apart as one."""
+def item_classes(instance: Instance, items: Sequence[Item], ratio: float = 1.0) -> ItemClasses:
+    """The items, those that packing cannot tell apart as one; with a ratio over 1, those that differ by no
+    more than that in what they request as well, as the largest of them."""
     even, apart = _rules(instance, items)
     known: dict[Kind, int] = {}
     alike: dict[tuple[object, ...], int] = {}  # what a kind is made of -> its number
     guests: dict[tuple[object, ...], tuple[int, ...]] = {}
     found: dict[tuple[int, bytes], list[int]] = {}
+    sizes = np.array([item.vector for item in items])
+    sizes = on_grid(sizes, ratio) if ratio > 1 else sizes
     for index, item in enumerate(items):
         pod_classes = [(instance.pod_classes[pod_class], level) for pod_class, level in item.kinds]
         ladders = tuple([(pod_class.ladder, level, pod_class.matching) for pod_class, level in pod_classes])
@@ -87,14 +90,9 @@ def item_classes(instance: Instance, items: Sequence[Item]) -> ItemClasses:
         if number is None:
             kind = _kind(instance, item, (even, apart), guests)
             number = alike[memo] = known.setdefault(kind, len(known))
-        found.setdefault((number, item.vector.tobytes()), []).append(index)
+        found.setdefault((number, sizes[index].tobytes()), []).append(index)
     members = list(found.values())
-    merged = [
-        items[same[0]]
-        if len(same) == 1
-        else replace(items[same[0]], bundles=[bundle for index in same for bundle in items[index].bundles])
-        for same in members
-    ]
+    merged = [_merged([items[index] for index in same]) for same in members]
     kinds = list(known)
     conflict = _conflicts(kinds)
     takes, has = _rows(instance, kinds, sorted(even), conflict)
@@ -102,6 +100,13 @@ def item_classes(instance: Instance, items: Sequence[Item]) -> ItemClasses:
     return ItemClasses(
         merged, members, [len(item.bundles) for item in items], numbers, kinds, conflict, takes, has
     )
+
+
+def _merged(alike: list[Item]) -> Item:
+    if len(alike) == 1:
+        return alike[0]
+    bundles = [bundle for item in alike for bundle in item.bundles]
+    return replace(alike[0], bundles=bundles, vector=np.max([item.vector for item in alike], axis=0))
 
 
 def _rules(instance: Instance, items: Sequence[Item]) -> tuple[frozenset[int], frozenset[int]]:
@@ -236,8 +241,7 @@ class CoarseClasses:
         self.vectors: Amounts = np.maximum.reduceat(vectors[order], starts, axis=0)
         self.feasible: Mask = feasible[order[starts]]  # of one for all: the largest amounts decide
         some = np.flatnonzero(self.feasible.any(axis=0))  # of a crowd these are few
-        for row, need in enumerate(self.vectors.T[:, :, None]):
-            self.feasible[:, some] &= (need <= capacity[some, row]) | (need == 0)
+        self.feasible[:, some] &= holding(self.vectors, capacity[some])
 
     def total(self, amounts: Amounts) -> Amounts:
         """Sums per cell (G,) of what is given per lot (L,)."""
@@ -361,7 +365,7 @@ class SubstitutableClasses:
         self._groups = [groups[vector.tobytes()] for vector in vectors]
         self.any = len(groups) < len(vectors)
 
-    def pattern(self, counts: _Counts, column: int, left: Sequence[int]) -> _Counts:
+    def pattern(self, counts: Counts, column: int, left: Sequence[int]) -> Counts:
         """A pattern of the same requests, of what is left (I,), the named items first; () if there is
         none.
         """

@@ -9,22 +9,23 @@ from itertools import pairwise
 
 import numpy as np
 
-from dovetail.solve.budget import CELLS, HALF, SWEEP
+from dovetail.solve.budget import CELLS, LITTLE, SWEEP
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask, distinct, share
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask, distinct, holding, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits, diverse_room
-from dovetail.solve.instance.offerings import OfferingsTable, thinned, undominated
+from dovetail.solve.instance.offerings import Ground, OfferingsTable, thinned, undominated
 from dovetail.solve.pack.aggregation import (
     CoarseClasses,
+    Counts,
     Crowds,
     ItemClasses,
     Kind,
     NodeCountWeights,
     SubstitutableClasses,
 )
-from dovetail.solve.pack.node_candidate import Counts, NodeCandidate, counts_of, make_candidate
+from dovetail.solve.pack.node_candidate import NodeCandidate, Trial, counts_of, ground_of, make_candidate
 from dovetail.solve.tolerances import ALIKE, FEW, LARGE, MANY, PASSES, SEVERAL
 
 
@@ -34,16 +35,16 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
     Takes time by lots times nodes, whatever the number of pods. Ends where there is time for no more.
     """
     candidates: list[NodeCandidate] = []
-    late = stock.closing(HALF)  # to write down what was bought takes half as long as to buy it
+    late = stock.closing(LITTLE)  # of what buying took: to hand pods out, beside writing the plan down
     for _ in range(PASSES):
         usable = stock.sold[limits.allowed()[stock.sold]]
         if not left.any() or not len(usable) or late(stock.placed(left)):
             break
         nodes = _Nodes(stock, (usable, charge[usable]), left)
         before = len(candidates)
-        for column, counts, number in nodes.patterns():
+        for trial, number in nodes.patterns():
             if not late(stock.placed(left)):
-                candidates += stock.bought((column, counts), number, left, limits)
+                candidates += stock.bought(trial, number, left, limits)
         if len(candidates) == before:
             break
     allowed = limits.allowed()
@@ -52,7 +53,7 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
         if late(stock.placed(left)):
             break
         for column in stock.ways(lot, allowed):
-            alone = stock.bought((column, ((lot, 1),)), int(left[lot]), left, limits)
+            alone = stock.bought((column, ((lot, 1),), None), int(left[lot]), left, limits)
             if alone:
                 candidates += alone
                 allowed = limits.allowed()
@@ -61,7 +62,7 @@ def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> li
     return candidates
 
 
-_BUYING = 2.0  # times what it took to share lots out among nodes: to buy these, and to write them down
+_BUYING = 1.5  # times what it took to share lots out among nodes: to buy these, and to hand pods out
 
 
 class _Nodes:
@@ -69,7 +70,7 @@ class _Nodes:
 
     def __init__(self, stock: Stock, sold: tuple[Amounts, Floats], left: Amounts) -> None:
         """`sold`: columns (W,), the cheapest first, and what a node of each is charged (W,)."""
-        self._stock = stock
+        self._stock, self._hasty = stock, stock.instance.work.clock.hasty
         usable, self._charge = sold
         self._usable = usable
         self._capacity = stock.capacity[usable]
@@ -80,20 +81,21 @@ class _Nodes:
         self._closing = np.packbits(self._conflict, axis=1)  # a bit per kind
         self._to_come = left @ stock.vectors  # (R,) what lots ask for that have no place yet
         self._size = 0
-        self._column: Amounts = np.zeros(64, dtype=np.int64)  # position in usable
-        self._free: Amounts = np.zeros((stock.vectors.shape[1], 64), dtype=np.int64)
-        self._closed = np.zeros((self._closing.shape[1], 64), dtype=np.uint8)  # to kinds
+        most = int(left.sum())  # nodes; what is not used of these arrays takes no memory
+        self._column: Amounts = np.zeros(most, dtype=np.int64)  # position in usable
+        self._free: Amounts = np.zeros((stock.vectors.shape[1], most), dtype=np.int64)
+        self._closed = np.zeros((self._closing.shape[1], most), dtype=np.uint8)  # to kinds
         self._taken: list[tuple[Amounts, int, Amounts]] = []  # nodes, lot, numbers
         self._placed = 0
         share = np.max(stock.vectors / np.maximum(self._to_come, 1), axis=1, initial=0.0)
         wanted = (left > 0) & self._feasible.any(axis=1)
-        late, total = stock.closing(_BUYING), int(left.sum())
+        late = stock.closing(_BUYING)
         for lot in np.lexsort((np.arange(len(share)), -share)).tolist():
-            if wanted[lot] and not late(self._placed / total):
+            if wanted[lot] and not late(self._placed / most):
                 self._place(lot, int(left[lot]))
 
-    def patterns(self) -> Iterator[tuple[int, Counts, int]]:
-        """(column, pattern, nodes that have it), each on the cheapest column that holds it."""
+    def patterns(self) -> Iterator[tuple[Trial, int]]:
+        """Patterns, each on the cheapest column that holds it, and how many nodes have them."""
         if not self._taken:
             return
         node = np.concatenate([nodes for nodes, _, _ in self._taken])
@@ -106,50 +108,51 @@ class _Nodes:
         alike: dict[Counts, list[int]] = {}
         for row, (start, end) in enumerate(pairwise(starts)):
             alike.setdefault(tuple(pairs[start:end]), []).append(row)
-        columns = self._cheapest(np.array([rows[0] for rows in alike.values()]), lot, starts)
-        for column, (pattern, rows) in zip(columns.tolist(), alike.items(), strict=True):
-            yield column, pattern, len(rows)
+        stock, first = self._stock, np.array([rows[0] for rows in alike.values()])
+        of: list[int] = stock.item_classes.kind.tolist()
+        used = self._capacity[self._column[first]] - self._free[:, first].T
+        kinds = [tuple(dict.fromkeys([of[lot] for lot, _ in pattern])) for pattern in alike]
+        columns, requests = self._cheapest(used, kinds), used[:, : stock.items[0].vector.size]
+        grounds: dict[tuple[int, tuple[int, ...]], Ground] = {}  # kinds are compared sooner than demands
+        for column, (counts, rows), key, vector in zip(columns, alike.items(), kinds, requests, strict=True):
+            where = int(stock.columns.pool[column]), key
+            if where not in grounds:
+                grounds[where] = ground_of(stock.instance, stock.columns, stock.items, column, counts)
+            yield (column, counts, (grounds[where], vector)), len(rows)
 
     def _place(self, lot: int, number: int) -> None:
         stock, size = self._stock, self._size
-        need, kind = stock.vectors[lot].tolist(), int(stock.item_classes.kind[lot])
-        asked = [(row, each) for row, each in enumerate(need) if each]
+        need, kind = stock.vectors[lot][:, None], int(stock.item_classes.kind[lot])
         single = bool(self._conflict[kind, kind])
-        most = 1 if single else number
-        fits: Mask = self._feasible[lot, self._column[:size]]
+        fits: Mask = (self._free[:, :size] >= need).all(axis=0)
+        fits &= self._feasible[lot, self._column[:size]]
         if self._clashing[kind]:
             fits &= self._closed[kind // 8, :size] & (128 >> kind % 8) == 0
-        for row, each in asked:
-            fits &= self._free[row, :size] >= each
         nodes = fits.nonzero()[0][:number]
         if len(nodes):
-            copies = np.full(len(nodes), most)
-            for row, each in [] if single else asked:
-                np.minimum(copies, self._free[row, nodes] // each, out=copies)
+            room = np.where(need > 0, self._free[:, nodes] // np.maximum(need, 1), number).min(axis=0)
+            copies = np.ones_like(nodes) if single else room
             before = np.cumsum(copies) - copies
             nodes = nodes[before < number]
             copies = np.minimum(copies, number - before)[: len(nodes)]
             self._put(nodes, lot, copies)
             number -= int(copies.sum())
         if number:
-            self._open(lot, number, None if single else asked)
+            self._open(lot, number, single=single)
 
-    def _open(self, lot: int, number: int, asked: list[tuple[int, int]] | None) -> None:
-        """Place the rest of a lot on new nodes. `asked`: (resource, amount); None where a node takes one."""
+    def _open(self, lot: int, number: int, *, single: bool) -> None:
+        """Place the rest of a lot on new nodes. `single`: a node takes one bundle."""
         # As many nodes as all that is to come would need, or as these alone: the cheapest in sum.
-        least = number if asked is None else 1
-        together = (self._per_room * self._to_come[:, None]).max(axis=0, initial=least)
+        together = (self._per_room * self._to_come[:, None]).max(axis=0, initial=number if single else 1)
         cost: Floats = np.where(self._feasible[lot], self._charge * together, np.inf)
         best = int(cost.argmin())
         if cost[best] == np.inf:
             return
-        capacity = self._capacity[best].tolist()
-        each = 1 if asked is None else min(number, *(capacity[row] // amount for row, amount in asked))
+        if self._hasty:  # fewer nodes, larger and as cheap, are bought and written down sooner
+            best = int(np.flatnonzero(cost <= cost[best] * ALIKE)[-1])
+        room = zip(self._capacity[best].tolist(), self._stock.vectors[lot].tolist(), strict=True)
+        each = 1 if single else min(number, *(most // amount for most, amount in room if amount))
         nodes = np.arange(self._size, self._size - (-number // each))
-        while nodes[-1] >= len(self._column):
-            self._column = np.concatenate([self._column, np.zeros_like(self._column)])
-            self._free = np.concatenate([self._free, np.zeros_like(self._free)], axis=1)
-            self._closed = np.concatenate([self._closed, np.zeros_like(self._closed)], axis=1)
         self._size += len(nodes)
         self._column[nodes] = best
         self._free[:, nodes] = self._capacity[best][:, None]
@@ -166,19 +169,16 @@ class _Nodes:
         self._to_come -= need * int(number.sum())
         self._taken.append((nodes, lot, number))
 
-    def _cheapest(self, rows: Amounts, lot: Amounts, starts: list[int]) -> Amounts:
-        """The cheapest column that holds the pattern of each of these nodes, (N,)."""
-        found: Amounts = np.zeros(len(rows), dtype=np.int64)
-        for first in range(0, len(rows), BLOCK):
-            some = rows[first : first + BLOCK]
-            used = self._capacity[self._column[some]] - self._free[:, some].T
-            parts = [lot[starts[row] : starts[row + 1]] for row in some.tolist()]
-            begin = np.cumsum([0, *map(len, parts[:-1])])
-            held = np.logical_and.reduceat(self._feasible[np.concatenate(parts)], begin, axis=0)
-            for row in range(used.shape[1]):
-                held &= used[:, row][:, None] <= self._capacity[:, row]
-            found[first : first + BLOCK] = held.argmax(axis=1)
-        return self._usable[found]
+    def _cheapest(self, used: Amounts, kinds: list[tuple[int, ...]]) -> list[int]:
+        """The cheapest column that holds so much (N, R) of these kinds, (N,)."""
+        number = {each: index for index, each in enumerate(dict.fromkeys(kinds))}
+        sold = self._stock.unsuited[:, self._usable]
+        unsuited = np.array([sold[list(each)].any(axis=0) for each in number])
+        of, found = np.array([number[each] for each in kinds]), list[int]()
+        for first in range(0, len(used), BLOCK):
+            held = holding(used[first : first + BLOCK], self._capacity) & ~unsuited[of[first : first + BLOCK]]
+            found += self._usable[held.argmax(axis=1)].tolist()
+        return found
 
 
 class Stock:
@@ -201,7 +201,7 @@ class Stock:
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
         welcome = self._suited(item_classes.kinds, guests=True)
         more = bool((welcome != suited).any())
-        self._unsuited = ~suited  # (K, C)
+        self.unsuited = ~suited  # (K, C)
         self.vectors: Amounts = np.concatenate([amounts, item_classes.takes[item_classes.kind]], axis=1)
         limited = [table.index for table in instance.tables if table.pool.limits is not None]
         drawing = instance.commons.draws.any(axis=1)
@@ -282,9 +282,7 @@ class Stock:
         kept = self.kept[np.argsort(self.columns.price[self.kept], kind="stable")]
         unlike = distinct(np.hstack([self.capacity[kept], np.packbits(self.feasible[:, kept].T, axis=1)]))
         for column in kept[unlike].tolist():
-            share = np.zeros(len(self.items))
-            for need, capacity in zip(needs, self.capacity[column].tolist(), strict=True):
-                np.maximum(share, need / max(capacity, 1), out=share)
+            share = (needs / np.maximum(self.capacity[column], 1)[:, None]).max(axis=0, initial=0.0)
             cost = np.where(self.feasible[:, column], share * self.columns.price[column], np.inf)
             np.minimum(least, cost, out=least)
         return np.where(np.isfinite(least), least, 0.0)
@@ -318,11 +316,10 @@ class Stock:
         if 2 * len(kinds) < len(kind):
             member = of.reshape(-1)[:, None] == np.arange(len(kinds))
             present, kind = share(present, member), kinds
-        result: Mask = ~share(present, self._unsuited[np.ix_(kind, columns)])
-        used = patterns.astype(np.float64) @ vectors.astype(np.float64)  # exact: below 2**53
-        for row in range(used.shape[1]):
-            result &= used[:, row][:, None] <= self.capacity[columns, row][None, :]
-        return result
+        result: Mask = ~share(present, self.unsuited[np.ix_(kind, columns)])
+        # Exact: below 2**53.
+        used = (patterns.astype(np.float64) @ vectors.astype(np.float64)).astype(np.int64)
+        return result & holding(used, self.capacity[columns])
 
     def conflict_among(self, items: Amounts) -> Mask:
         """Which of these items cannot share a node."""
@@ -338,9 +335,11 @@ class Stock:
             rows.append(self.columns.suits(kind.wanted, free))
         return np.array(rows, dtype=np.bool_)
 
-    def made(self, limits: Limits, column: int, counts: Counts) -> NodeCandidate | None:
+    def made(
+        self, limits: Limits, column: int, counts: Counts, known: tuple[Ground, Amounts] | None = None
+    ) -> NodeCandidate | None:
         """The node for so many of each item, None when some rule forbids it."""
-        return make_candidate(self.instance, self.columns, limits, self.items, (column, counts))
+        return make_candidate(self.instance, self.columns, limits, self.items, (column, counts, known))
 
     @staticmethod
     def buy(
@@ -359,9 +358,7 @@ class Stock:
             found.setdefault((int(columns.pool[column]), columns.reservation[column]), column)
         return list(found.values())
 
-    def bought(
-        self, trial: tuple[int, Counts], number: int, left: Amounts, limits: Limits
-    ) -> list[NodeCandidate]:
+    def bought(self, trial: Trial, number: int, left: Amounts, limits: Limits) -> list[NodeCandidate]:
         """At most so many nodes of one pattern, which is left so often; fewer where a rule or limit
         forbids.
         """
@@ -674,7 +671,7 @@ class Packer(Stock):
         allowed = limits.allowed()
         for index in np.flatnonzero(left).tolist():
             for column in self.ways(index, allowed):
-                found = self.bought((column, ((index, 1),)), 1, left, limits)
+                found = self.bought((column, ((index, 1),), None), 1, left, limits)
                 candidates += found
                 if found:
                     return

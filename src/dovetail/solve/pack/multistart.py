@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +17,17 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.pack.aggregation import ItemClasses, item_classes
 from dovetail.solve.pack.greedy import CROWD, Packer, Packing, rank
 from dovetail.solve.pack.local_search import Improver, joined, settled
-from dovetail.solve.pack.node_candidate import Counts, NodeCandidate
+from dovetail.solve.pack.node_candidate import NodeCandidate
 from dovetail.solve.pack.refine import Refined, refine
 from dovetail.solve.tolerances import GOOD
 
 _Opinion = tuple[Floats, Floats, bool]
+
+
+# Requests that differ by no more are one where there is no time to tell them apart: of 50,000 pods of 2,000
+# classes packing takes 0.40 s then instead of 0.67, and nodes cost 4 % more; with 1.35 it is 0.03 s less, and
+# they cost 9 % more.
+_NEAR = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,11 @@ class Choice:
 
 def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: list[Item]) -> Choice:
     """Buy nodes for the items within the limits. `start` is not changed."""
-    merged = item_classes(instance, items)
-    packer = Packer(instance, columns, merged)
+    for ratio in (_NEAR, 1.0) if instance.work.clock.hasty else (1.0,):
+        merged = item_classes(instance, items, ratio)
+        packer = Packer(instance, columns, merged)
+        if packer.feasible.any(axis=1).all():  # else what is taken together may be too large
+            break
     seeds = _seeds(packer, start)
     least = float(
         sum(
@@ -56,7 +65,7 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
             bound = max(bound, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
     dual_values = _dual_values(merged, items, refined.dual_values) if refined.dual_values.any() else {}
-    return Choice(_split(merged, packing), limits, dual_values, refined.market, packer.cut)
+    return Choice(_split(merged, packing, items), limits, dual_values, refined.market, packer.cut)
 
 
 def _seeds(packer: Packer, start: Limits) -> list[Packing]:
@@ -102,16 +111,20 @@ def _improved(
     return best, start.after(best.candidates)
 
 
-def _split(merged: ItemClasses, packing: Packing) -> Packing:
-    if len(merged.items) == len(merged.sizes):
+def _split(merged: ItemClasses, packing: Packing, items: Sequence[Item]) -> Packing:
+    if len(merged.items) == len(merged.sizes) or not packing.candidates:
         return packing
     candidates: list[NodeCandidate] = []
-    last: tuple[NodeCandidate, Counts] | None = None  # alike ones follow one another
-    patterns = merged.split([made.counts for made in packing.candidates])
-    for made, counts in zip(packing.candidates, patterns, strict=True):
-        same = last is not None and last[0] is made and last[1] == counts
-        candidates.append(candidates[-1] if same else replace(made, counts=counts))
-        last = made, counts
+    last: NodeCandidate | None = None  # alike ones follow one another
+    split = merged.split()
+    parts = [split(made.counts) for made in packing.candidates]
+    pairs = np.array([pair for counts in parts for pair in counts], dtype=np.int64).reshape(-1, 2)
+    starts = np.cumsum([0, *map(len, parts)])[:-1]
+    vectors = np.array([item.vector for item in items])[pairs[:, 0]] * pairs[:, 1:]
+    for made, counts, vector in zip(packing.candidates, parts, np.add.reduceat(vectors, starts), strict=True):
+        same = made is last and candidates[-1].counts == counts
+        candidates.append(candidates[-1] if same else replace(made, counts=counts, vector=vector))
+        last = made
     return replace(packing, candidates=candidates)
 
 

@@ -22,8 +22,10 @@ from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import Ground, OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
+from dovetail.solve.pack.aggregation import Counts
 
-Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
+# A column, a pattern, and where it is known what nodes for its items may be and what it requests.
+Trial = tuple[int, Counts, tuple[Ground, Amounts] | None]
 _NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
 
 
@@ -67,27 +69,21 @@ def patterns_of(counts: Sequence[Counts], items: int) -> Amounts:
 
 
 def make_candidate(
-    instance: Instance,
-    columns: OfferingsTable,
-    limits: Limits,
-    items: list[Item],
-    trial: tuple[int, Counts],
+    instance: Instance, columns: OfferingsTable, limits: Limits, items: list[Item], trial: Trial
 ) -> NodeCandidate | None:
-    """The node that a trial (column, counts) stands for; None when some rule forbids it.
+    """The node that a trial stands for; None when some rule forbids it.
 
     The column says only which pool and which reservation: the node is the cheapest there that holds its pods.
     """
-    column, counts = trial
+    column, counts, known = trial
     table = instance.tables[int(columns.pool[column])]
     reservation = columns.reservation[column] if columns.reserved[column] else ""
     if reservation and not limits.reservations[reservation]:
         return None
-    wanted = tuple(dict.fromkeys([(items[index].wanted, items[index].pins) for index, _ in counts]))
-    key = (table.index, reservation, wanted)
-    ground = columns.grounds.get(key)
-    if ground is None:
-        ground = columns.grounds[key] = _ground(columns, (table, column, reservation), wanted)
-    vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
+    ground, vector = known or (
+        ground_of(instance, columns, items, column, counts),
+        sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector)),
+    )
     fits = table.fits(vector, remembered=False)
     limited, requirements = table.index in limits.remaining, ground.requirements
     if limited:
@@ -103,13 +99,17 @@ def make_candidate(
             return None
         ordered = _moderate(instance, limits, (table, ordered), requirements)
         kinds, cheapest = tuple(dict.fromkeys(table.column_type[ordered].tolist())), int(ordered[0])
+        types = columns.types.setdefault((table.index, kinds[:MOST_TYPES]), kinds[:MOST_TYPES])
     else:
-        held = fits[ground.types].nonzero()[0][:MOST_TYPES]
-        if not len(held):
+        held = fits[ground.types]
+        if (mark := held.tobytes()) not in ground.sets:
+            some = held.nonzero()[0][:MOST_TYPES]
+            kinds = tuple(ground.types[some].tolist())
+            cheapest = int(ground.first[some[0]]) if kinds else -1
+            ground.sets[mark] = columns.types.setdefault((table.index, kinds), kinds), cheapest
+        types, cheapest = ground.sets[mark]
+        if not types:
             return None
-        kinds, cheapest = tuple(ground.types[held].tolist()), int(ground.first[held[0]])
-    kinds = kinds[:MOST_TYPES]
-    types = columns.types.setdefault((table.index, kinds), kinds)
     relaxed = ground.minimums and not _enough_values(table, types, requirements)
     if relaxed and instance.problem.options.strict_min_values:
         return None
@@ -117,6 +117,19 @@ def make_candidate(
     return NodeCandidate(
         table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed
     )
+
+
+def ground_of(
+    instance: Instance, columns: OfferingsTable, items: list[Item], column: int, counts: Counts
+) -> Ground:
+    """What nodes of the column's pool, or of its reservation, may be for pods of these items."""
+    table = instance.tables[int(columns.pool[column])]
+    reservation = columns.reservation[column] if columns.reserved[column] else ""
+    wanted = tuple(dict.fromkeys([(items[index].wanted, items[index].pins) for index, _ in counts]))
+    key = (table.index, reservation, wanted)
+    if key not in columns.grounds:
+        columns.grounds[key] = _ground(columns, (table, column, reservation), wanted)
+    return columns.grounds[key]
 
 
 def _ground(
