@@ -13,7 +13,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.controllers.disruption.unfinished import REPLACES
+from dovetail.disrupt.command import REPLACES
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
 from dovetail.testing.guests import node_class
 

@@ -24,6 +24,7 @@ from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refu
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import (
+    FRESH,
     MOVED_ENOUGH,
     QUICK,
     REPLACED_ENOUGH,
@@ -433,6 +434,7 @@ def test_nodes_that_others_may_follow_are_not_left_out_for_want_of_room(
         ({"allowed": {}}, None),
         ({"moves": Moves(deleting={"a": 0})}, MOVED_ENOUGH),
         ({"moves": Moves(resting=frozenset({"uid-a1-0"}))}, RESTING),
+        ({"fresh": frozenset({"a1"})}, FRESH),
         ({"moves": Moves(deleting={"a": 1}, replacing={"a": 1})}, "no: a1"),
         ({"totals": {"a": Totals(BALANCED, 100_000, 10.0)}}, "score 0.05 < threshold 0.50"),
         ({"totals": {"a": Totals(BALANCED, 1_000, 10.0)}}, "no: a1"),
@@ -744,6 +746,7 @@ def test_nodes_that_cost_more_than_their_pods_are_worth_go_next_the_emptiest_fir
         ({}, ()),  # each was looked at and stays
         ({"moves": Moves(deleting={"a": 0})}, ()),
         ({"moves": Moves(resting=frozenset({"uid-a1-0"}))}, None),
+        ({"fresh": frozenset({"a1"})}, None),
         ({"allowed": {}}, None),
     ],
 )

@@ -14,8 +14,9 @@ from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.cluster.problem import ClusterObjects
+from dovetail.disrupt.command import REPLACES
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, workload
-from dovetail.disrupt.consolidation.search import RESTING
+from dovetail.disrupt.consolidation.search import FRESH, RESTING
 from dovetail.disrupt.rollout import MOVED
 from dovetail.disrupt.standing import standing
 from dovetail.model import labels
@@ -27,7 +28,8 @@ UNIT = 10 * MINUTE
 def cluster(moved: int, *, forced: bool = False, drifted: int | None = None, **more: Any) -> ClusterObjects:
     """One node with a pod that came by a move `moved` units ago; its claim drifted `drifted` units ago.
 
-    `more` are `marks` of the NodePool and `age` of the claim (nanoseconds), after which it expires.
+    `more` are `marks` of the NodePool, `age` of the claim (nanoseconds), after which it expires, and its
+    `notes` (annotations).
     """
     there = pod("there", uid="uid-of-the-pod")
     came = structs.replace(there.metadata, creation_timestamp=to_rfc3339(NOW - moved * UNIT))
@@ -44,7 +46,12 @@ def cluster(moved: int, *, forced: bool = False, drifted: int | None = None, **m
         conditions.append({"type": "Drifted", "status": "True", "lastTransitionTime": since})
     made_at = to_rfc3339(NOW - more.get("age", 0))
     claim = {
-        "metadata": {"name": "claim-n", "labels": stamped, "creationTimestamp": made_at},
+        "metadata": {
+            "name": "claim-n",
+            "labels": stamped,
+            "annotations": more.get("notes", {}),
+            "creationTimestamp": made_at,
+        },
         "spec": {"nodeClassRef": REF, **({"expireAfter": "30m"} if "age" in more else {})},
         "status": {"providerID": "i", "nodeName": "n", "conditions": conditions},
     }
@@ -90,6 +97,18 @@ def test_consolidation_waits_for_pods_that_had_to_move(moved: int, forced: bool,
     found = standing(cluster(moved, forced=forced), "n", NOW)
     assert found is not None
     assert (RESTING in found.consolidation) == rests
+
+
+@pytest.mark.parametrize(
+    ("age", "notes", "rests"),
+    [(HOUR - MINUTE, {REPLACES: "{}"}, True), (HOUR, {REPLACES: "{}"}, False), (0, {}, False)],
+)
+def test_consolidation_leaves_what_was_bought_in_place_of_others_for_an_hour(
+    age: int, notes: dict[str, str], rests: bool
+) -> None:
+    found = standing(cluster(7, age=age, notes=notes), "n", NOW)
+    assert found is not None
+    assert (FRESH in found.consolidation) == rests
 
 
 def test_what_was_moved_may_be_unreadable_or_still_to_come() -> None:

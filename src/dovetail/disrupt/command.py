@@ -13,6 +13,8 @@ EMPTY = "Empty"
 DRIFTED = "Drifted"
 EXPIRED = "Expired"
 UNDERUTILIZED = "Underutilized"
+# On a NodeClaim that was bought in place of others: the command, as JSON.
+REPLACES = "dovetail.dev/replaces"
 _NAMED = 5
 
 

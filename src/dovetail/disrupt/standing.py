@@ -12,9 +12,9 @@ from dovetail.cluster.problem import ClusterObjects
 from dovetail.disrupt.allowance import allowances
 from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED
-from dovetail.disrupt.consolidation.candidates import CONSOLIDATABLE, obstacle
+from dovetail.disrupt.consolidation.candidates import CONSOLIDATABLE, bought_lately, obstacle
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, Present
-from dovetail.disrupt.consolidation.search import RESTING
+from dovetail.disrupt.consolidation.search import FRESH, RESTING
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.faults import ignored_mark, node_mark_fault, pool_faults
@@ -56,7 +56,7 @@ def standing(objects: ClusterObjects, name: str, now: int) -> Standing | None:
     return Standing(
         tuple(dict.fromkeys(blockers(view, budgets, now))),
         tuple(allowed),
-        (*unconsolidatable(view), *_resting(view, moved)),
+        (*unconsolidatable(view), *_resting(view, moved, now)),
         tuple(_waits(view, moved, now)),
         tuple(dict.fromkeys(_faults(view))),
     )
@@ -70,7 +70,9 @@ def _moved(objects: ClusterObjects, views: Sequence[NodeView], now: int) -> Mapp
     return ledger.lately(Present(pod for view in views for pod in view.pods), now)
 
 
-def _resting(view: NodeView, moved: Mapping[str, Arrival]) -> Iterator[str]:
+def _resting(view: NodeView, moved: Mapping[str, Arrival], now: int) -> Iterator[str]:
+    if bought_lately(view, now):
+        yield FRESH
     came = (moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in moved)
     if any(one.forced for one in came):
         yield RESTING

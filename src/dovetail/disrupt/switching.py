@@ -34,7 +34,7 @@ from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.consolidation.balanced import Totals, totals
 from dovetail.disrupt.consolidation.candidates import obstacle
-from dovetail.disrupt.consolidation.churn import WINDOW, Ledger, Present
+from dovetail.disrupt.consolidation.churn import REST, WINDOW, Ledger, Present
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import MOST_AVOIDED, Candidate, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
@@ -208,6 +208,7 @@ class _Course:
         }
         self._ages = {view.name: view.claim.spec.expire_after for view in views}
         self._since: dict[str, int] = {}
+        self._fresh: dict[str, int] = {}  # nodes that a move bought, and until when they are left alone
         self._flights: list[_Flight] = []
         self._ledger = Ledger(pace.moves_per_pod)
         self._recorded: list[int] = []
@@ -308,6 +309,7 @@ class _Course:
             restless=restless,
             spot_to_spot=self._pace.spot_to_spot,
             totals=self._totals,
+            fresh=frozenset(name for name, until in self._fresh.items() if until > self._now),
         )
 
     def _candidate(self, node: ExistingNode) -> Candidate:
@@ -338,6 +340,7 @@ class _Course:
         for claim, name in zip(move.claims, sorted(bought, key=_number), strict=True):
             self._prices[name] = bought_price(claim, planned)
             self._born[name] = done
+            self._fresh[name] = self._now + REST
         touched = {*move.places, *bought}
         if not move.claims:
             # Where nodes are bought first, pods are nominated; else the scheduler is faster than nominations.
@@ -379,7 +382,7 @@ class _Course:
         last = min(times, default=end)
         if any(allowed.values()):
             times += [since for since in self._since.values() if since > self._now]
-            times += [at for at in self._recorded if at > self._now]
+            times += [at for at in (*self._recorded, *self._fresh.values()) if at > self._now]
             last = max(min(times, default=end), self._now + _LOOK)
         if any(self._scheduled(pool) for pool in self._pools.values()):
             while self._now + _SCHEDULED < last:

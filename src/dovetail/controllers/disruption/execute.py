@@ -17,14 +17,14 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.disruption.metrics import count_failure
 from dovetail.controllers.disruption.moves import MoveBook
-from dovetail.controllers.disruption.unfinished import REPLACES, mark, unfinished
+from dovetail.controllers.disruption.unfinished import mark, unfinished
 from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.register import lacks_only_opening
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import UNDERUTILIZED, Command, moved_pods
+from dovetail.disrupt.command import REPLACES, UNDERUTILIZED, Command, moved_pods
 from dovetail.disrupt.consolidation.churn import Entry
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.kube.client import ChangeType

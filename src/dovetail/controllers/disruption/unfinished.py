@@ -14,12 +14,10 @@ from dovetail.base.clock import MINUTE
 from dovetail.cluster.state import State
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Command
+from dovetail.disrupt.command import REPLACES, Command
 from dovetail.model.labels import NODEPOOL
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
-# On a NodeClaim that was bought in place of others: the command, as JSON.
-REPLACES = "dovetail.dev/replaces"
 # A command that is younger has not been given up: its replacements may take as long in any case.
 _FRESH = 10 * MINUTE
 

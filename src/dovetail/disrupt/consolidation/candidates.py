@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dovetail.api.meta import is_true
 from dovetail.disrupt.candidates import NodeView, blocker
-from dovetail.disrupt.command import Note
+from dovetail.disrupt.command import REPLACES, Note
+from dovetail.disrupt.consolidation.churn import REST
 from dovetail.disrupt.consolidation.question import Candidate
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.static import is_static
 from dovetail.model import labels
 from dovetail.units.duration import parse_nillable
+from dovetail.units.timestamp import parse_rfc3339
 
 WHEN_EMPTY = "WhenEmpty"
 CONSOLIDATABLE = "Consolidatable"
@@ -54,6 +56,12 @@ def _restless(view: NodeView) -> bool:
     after = view.pool.spec.disruption.consolidate_after if view.pool is not None else "Never"
     quiet = is_true(view.claim.status.conditions, CONSOLIDATABLE)
     return parse_nillable(after) is not None and not quiet
+
+
+def bought_lately(view: NodeView, now: int) -> bool:
+    """True iff a command bought it in place of others within the hour (`now` in nanoseconds)."""
+    made = view.claim.metadata
+    return REPLACES in made.annotations and now - parse_rfc3339(made.creation_timestamp) < REST
 
 
 def obstacle(view: NodeView) -> str:

@@ -64,13 +64,14 @@ class Prospects:
 
 QUICK = SECOND // 100  # for what-ifs: their first plan says enough
 MOVED_ENOUGH = "Pods of the node's workloads were moved as often as they may be in 24 h"
+FRESH = "The node was bought in place of others within the hour"
 RESTING = "Pods of the node had to move within the hour"
 REPLACED_ENOUGH = (
     "Replacing it would save, but pods of its workloads made half or more of the moves of 24 h: what "
     "is left of these is kept for moves that save a quarter of the node's price or more"
 )
 _WORTH_THE_REST = 0.25  # of a node's price: replacing it is worth moves that are kept for deletions
-_WAITING = frozenset((RESTING, UNSETTLED))  # reasons to stay that end by themselves within the hour
+_WAITING = frozenset((FRESH, RESTING, UNSETTLED))  # reasons to stay that end by themselves within the hour
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
@@ -195,6 +196,9 @@ class _Search:
         move_budget, resting = self._question.move_budget(), self._question.moves.resting
         for candidate in self._question.candidates:
             if self._question.allowed.get(candidate.pool, 0) < 1:
+                continue
+            if candidate.name in self._question.fresh:
+                self._stay[candidate.name] = FRESH
                 continue
             if resting and any(pod.metadata.uid in resting for pod in candidate.pods):
                 self._stay[candidate.name] = RESTING
