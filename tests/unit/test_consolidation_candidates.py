@@ -384,7 +384,7 @@ def test_a_question_is_the_same_however_often_it_is_asked() -> None:
     assert one == same and "_nodes" not in repr(one)
     assert not one.spot_to_spot
     with pytest.raises(TypeError):
-        Question(one.problem, one.candidates, {}, Moves(), frozenset(), False, {}, ())  # type: ignore[call-arg]
+        Question(one.problem, one.candidates, {}, _nodes=())  # type: ignore[call-arg]
     assert one.without(()).pools[1] is one.problem.pools[1]
     assert (Finding(None).bound, Finding(None).hourly, Finding(None).tried) == (0, 0, 0)
     assert (MULTI, SINGLE) == ("multi", "single")  # as metrics name them
