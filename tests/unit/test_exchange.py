@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
-from dovetail.cluster.nodes import Machine
 from dovetail.cluster.state import State
-from dovetail.controllers.provisioning.exchange import Crowd, Exchange, rearranged
+from dovetail.controllers.provisioning.exchange import Exchange
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.labels import HOSTNAME, ZONE
-from dovetail.model.resources import add, pod_requests, subtract
 
 SPREAD = {
     "topologySpreadConstraints": [
@@ -96,19 +92,6 @@ def crowd(**spec: Any) -> World:
     return world
 
 
-def waiting(name: str, cpu: int, memory: int) -> Pod:
-    """A pod with a place; memory in GiB."""
-    container = {"name": "main", "resources": {"requests": {"cpu": str(cpu), "memory": f"{memory}Gi"}}}
-    meta = {"name": name, "namespace": "default", "uid": name}
-    return decode({"metadata": meta, "spec": {"containers": [container]}}, Pod)
-
-
-def crowded(name: str, cpu: int, memory: int, *pods: Pod) -> Crowd:
-    """So much is free beside the pods, or lacking."""
-    node = decode({"metadata": {"name": name}}, Node)
-    return Crowd(Machine(node, None), {"cpu": 1_000 * cpu, "memory": memory * 2**30, "pods": 99}, pods)
-
-
 def test_what_went_to_the_place_of_its_like_leaves_it_its_own() -> None:
     world = World()
     world.node("n1", 2)
@@ -182,77 +165,15 @@ def test_one_of_its_zone_takes_the_place_that_a_spread_pod_left_in_another() -> 
     assert world.places() == {"web-2": "n3", "api-1": "n2"}
 
 
-def test_places_are_passed_on_over_several_machines() -> None:
-    """What is left is too little for the large one, but enough for one whose place is."""
+def test_where_the_machine_that_was_left_is_of_no_use_another_one_is() -> None:
     world = World()
-    for name, cpu in (("n1", 3), ("n2", 3), ("n3", 2)):
+    for name, cpu in (("n1", 2), ("n2", 1), ("n3", 3)):
         world.node(name, cpu)
-    world.pod("big-1", 3, "n1")
-    world.pod("middle-1", 2, "n2")
-    world.pod("tiny-1", 1, "n2")
-    world.pod("small-1", 2, "n3")
-    world.bind("small-1", 2, "n1")
-    assert world.places() == {"big-1": "n2", "middle-1": "n3", "tiny-1": "n1"}
-
-
-def test_what_pods_left_is_there_for_those_that_are_crowded_out_later() -> None:
-    world = World()
-    for name, cpu in (("n1", 3), ("n2", 2), ("n3", 1), ("n4", 1)):
-        world.node(name, cpu)
-    world.pod("wide-1", 2, "n1")
-    world.pod("small-1", 1, "n3")
-    world.pod("tiny-1", 1, "n2")
-    world.bind("small-1", 1, "n1")  # there is room for it, and none waits for its own place any more
-    assert world.places() == {"wide-1": "n1", "tiny-1": "n2"}
-    world.bind("tiny-1", 1, "n1")
-    assert world.places() == {"wide-1": "n2"}
-
-
-@pytest.mark.parametrize(
-    ("memory", "moves"),
-    [
-        (8, (("lean-1", "n2"),)),  # enough CPU, and memory for the one that needs little
-        (16, (("fat-1", "n2"),)),  # the smaller one, where there is memory for it
-        (1, ()),
-    ],
-)
-def test_memory_counts_as_well_as_cpu(memory: int, moves: tuple[tuple[str, str], ...]) -> None:
-    fat, lean = waiting("fat-1", 1, 12), waiting("lean-1", 2, 4)
-    crowds = {"n1": crowded("n1", -1, 4, fat, lean), "n2": crowded("n2", 2, memory)}
-    found = rearranged(crowds, "n1")
-    assert tuple((pod.metadata.name, name) for pod, name in found) == moves
-
-
-def test_no_place_is_given_where_room_is_lacking_already() -> None:
-    crowds = {"n1": crowded("n1", -1, 8, waiting("web-1", 1, 1)), "n2": crowded("n2", -1, 64)}
-    assert rearranged(crowds, "n1") == ()
-    assert rearranged({**crowds, "n3": crowded("n3", 1, 1)}, "n1")[0][1] == "n3"
-
-
-@given(st.data())
-def test_what_is_rearranged_fits(data: st.DataObject) -> None:
-    """The machine that was crowded lacks nothing then, no other one lacks what it did not, and no pod is
-    moved twice.
-    """
-    number, crowds = st.integers(1, 4), dict[str, Crowd]()
-    for name in data.draw(st.lists(st.sampled_from(["n1", "n2", "n3", "n4"]), min_size=2, unique=True)):
-        sizes = data.draw(st.lists(st.tuples(number, number), max_size=4))
-        pods = [waiting(f"{name}{cpu}{memory}-{n}", cpu, memory) for n, (cpu, memory) in enumerate(sizes)]
-        free = data.draw(st.tuples(st.integers(-4, 4), st.integers(-4, 4)))
-        crowds[name] = crowded(name, *free, *pods)
-    first = next(iter(crowds))
-    moves = rearranged(crowds, first)
-    assert len({pod.key for pod, _ in moves}) == len(moves)
-    if not moves:
-        return
-    free = {name: dict(crowd.free) for name, crowd in crowds.items()}
-    places = {pod.key: name for name, crowd in crowds.items() for pod in crowd.waiting}
-    for pod, name in moves:
-        free[places[pod.key]] = add(free[places[pod.key]], pod_requests(pod))
-        free[name] = subtract(free[name], pod_requests(pod))
-    lacking = {name for name, left in free.items() if any(amount < 0 for amount in left.values())}
-    assert first not in lacking
-    assert all(free[name] == crowds[name].free for name in lacking)
+    world.pod("web-1", 2, "n1")
+    world.pod("small-1", 1, "n2")
+    world.pod("tiny-1", 1, "n3")
+    world.bind("small-1", 1, "n1")
+    assert world.places() == {"web-1": "n3", "tiny-1": "n3"}
 
 
 def test_what_finds_none_to_change_with_does_when_it_is_refused_later() -> None:
