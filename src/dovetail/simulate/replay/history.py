@@ -421,16 +421,18 @@ def _documents(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _over_lines(text: str) -> Iterator[tuple[int, str, bool]]:
-    decoder, at = json.JSONDecoder(), 0
+    decoder, text, at, line = json.JSONDecoder(), text.rstrip(), 0, 1
     while at < len(text):
         if text[at].isspace():
+            line += text[at] == "\n"
             at += 1
             continue
         try:
             end = decoder.raw_decode(text, at)[1]
         except (ValueError, RecursionError):
             end = len(text)
-        yield text.count("\n", 0, at) + 1, text[at:end], not text[end:].strip()
+        yield line, text[at:end], end == len(text)
+        line += text.count("\n", at, end)
         at = end
 
 
