@@ -227,23 +227,6 @@ def test_a_finding_that_rests_on_old_verdicts_is_looked_at_again() -> None:
     assert not memory.refused((node,), 5 * MINUTE)
 
 
-def test_a_verdict_that_is_the_same_again_holds_longer() -> None:
-    """Twice as long each time, up to 20 minutes; other pods or another reason begin anew."""
-
-    def lasts(memory: Memory, one: Candidate, text: str, now: int) -> int:
-        """How many minutes a verdict of that instant holds."""
-        question = asked(one.name, allowed=now // MINUTE)
-        memory.recall(question, now)
-        memory.refuse((one,), text, now, fleeting=False)
-        memory.recall(replace(question, allowed={}), now)
-        return sum(bool(memory.refused((one,), now + minute * MINUTE)) for minute in range(60))
-
-    memory, one = Memory(), node("n", "a")
-    assert [lasts(memory, one, "too dear", hour * 60 * MINUTE) for hour in range(4)] == [5, 10, 20, 20]
-    assert [lasts(memory, one, "no room", hour * 60 * MINUTE) for hour in (4, 5)] == [5, 10]
-    assert lasts(memory, node("n", "b"), "no room", 6 * 60 * MINUTE) == 5
-
-
 def test_what_other_pods_made_impossible_is_said_of_one_question_only() -> None:
     node = Candidate("n", "p", ("t", "a", "on-demand"), DOLLAR, 1.0, ())
     first = Question(Problem((), (), (ExistingNode("n", {}, (), {}, {}),)), (node,), {"p": 1})

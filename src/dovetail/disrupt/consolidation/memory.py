@@ -10,16 +10,12 @@ from dovetail.disrupt.consolidation.price import UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.model.problem import Pool
 
-# How long a verdict about one node holds although other nodes change: twice as long each time that it is the
-# same again about the same pods. Of the what-ifs of a day and a half of services nearly all were about twelve
-# nodes, up to 93 times in a row: their pods would rather be in zones where there is no room.
-REMEMBERED = 5 * MINUTE
-LONGEST = 20 * MINUTE
+REMEMBERED = 5 * MINUTE  # how long a verdict about one node holds although other nodes change
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """Why a node stays, from `at` on for so long (nanoseconds) and with what was on it then.
+    """Why a node stays, as of `at` (nanoseconds) and with what was on it then.
 
     It holds for as long as none of the `restless` is quiet: their room did not count, or decided.
     """
@@ -27,19 +23,14 @@ class _Verdict:
     content: tuple[object, ...]
     text: str
     at: int
-    lasts: int
     restless: frozenset[str]
-
-    @property
-    def until(self) -> int:
-        return self.at + self.lasts
 
 
 class Memory:
     """Belongs to one controller. Verdicts about sets of nodes hold for the very same question only.
 
-    Invariant: `_finding` is that of `_question`. `_borrowed` is the instant at which the first of the
-    verdicts ends that it rests on although they were passed when something else was asked; None without such.
+    Invariant: `_finding` is that of `_question`. `_borrowed` is the oldest instant of the
+    verdicts that it rests on although they were passed when something else was asked; None without such.
     """
 
     def __init__(self) -> None:
@@ -53,7 +44,7 @@ class Memory:
 
     def holds(self, now: int) -> bool:
         """False once a verdict of earlier times that the last answer rests on is too old."""
-        return self._borrowed is None or now < self._borrowed
+        return self._borrowed is None or now - self._borrowed < REMEMBERED
 
     def recall(self, question: Question, now: int) -> Finding | None:
         """What was found when the same was asked before, if the search was at its end then.
@@ -85,11 +76,11 @@ class Memory:
         if text or len(candidates) > 1:
             return "" if quiet and text == UNSETTLED else text
         known = self._alone.get(candidates[0].name)
-        if known is None or known.content != candidates[0].content or now >= known.until:
+        if known is None or known.content != candidates[0].content or now - known.at >= REMEMBERED:
             return ""
         if (quiet and known.text == UNSETTLED) or not known.restless.isdisjoint(self._quiet):
             return ""
-        self._borrowed = known.until if self._borrowed is None else min(self._borrowed, known.until)
+        self._borrowed = known.at if self._borrowed is None else min(self._borrowed, known.at)
         return known.text
 
     def refuse(
@@ -107,13 +98,8 @@ class Memory:
         `restless`: as long as none of these nodes is quiet.
         """
         self._sets[_names(candidates)] = text
-        if len(candidates) > 1 or fleeting:
-            return
-        one = candidates[0]
-        known = self._alone.get(one.name)
-        again = known is not None and (known.content, known.text) == (one.content, text)
-        lasts = min(2 * known.lasts, LONGEST) if known is not None and again else REMEMBERED
-        self._alone[one.name] = _Verdict(one.content, text, now, lasts, restless)
+        if len(candidates) == 1 and not fleeting:
+            self._alone[candidates[0].name] = _Verdict(candidates[0].content, text, now, restless)
 
 
 def _offers(question: Question) -> tuple[Pool, ...]:
