@@ -102,13 +102,14 @@ def replay(
         console.print("Assumed:")
         for subject, value in sorted(assumed.items()):
             console.print(f"  {subject}: {value}")
-        with _told_of(snapshot[0] if keep is None else folder, folder):
+        given = snapshot[0] if keep is None else folder
+        with _told_of(given, folder):
             scenario = load(folder)
         if policy is not None:
             scenario = scenario.under(policy)
         if seed is not None:
             scenario = scenario.seeded(seed)
-        with live_view(scenario) as listener, _told_of(snapshot[0] if keep is None else folder, folder):
+        with live_view(scenario) as listener, _told_of(given, folder):
             result = simulate(scenario, listener=listener)
     if report is not None:
         write_report(result, report)

@@ -113,6 +113,8 @@ def _with_claims(objects: ClusterObjects) -> ClusterObjects:
     from dovetail.cli.messages import note
     from dovetail.model import labels
 
+    if objects.claims:
+        return objects
     pools = {pool.metadata.name: pool for pool in objects.pools}
     made = [
         NodeClaim(
@@ -123,7 +125,7 @@ def _with_claims(objects: ClusterObjects) -> ClusterObjects:
         for node in objects.nodes
         if (pool := pools.get(node.metadata.labels.get(labels.NODEPOOL, ""))) and node.spec.provider_id
     ]
-    if objects.claims or not made:
+    if not made:
         return objects
     note(f"there are no NodeClaims in it: those of {len(made)} nodes are taken to be as their pools are now")
     return replace(objects, claims=tuple(made))

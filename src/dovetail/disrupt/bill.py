@@ -25,7 +25,6 @@ from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import pod_requirements
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtract, total
-from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.budget import SolveBudget
 
 Solve = Callable[[Problem], Plan]
@@ -449,7 +448,6 @@ def _bought(problem: Problem, claim: PlannedClaim, name: str, pods: Mapping[str,
 
 def _daemons(daemonsets: Iterable[DaemonSet], node: ExistingNode) -> Iterator[Pod]:
     """Those that a node will run: what they ask for is no room for others."""
-    hard = [taint for taint in node.taints if taint.effect in HARD_EFFECTS]
     for owner in daemonsets:
         meta, template = owner.metadata, owner.spec.template
         by = OwnerReference(
@@ -464,6 +462,5 @@ def _daemons(daemonsets: Iterable[DaemonSet], node: ExistingNode) -> Iterator[Po
             ),
             spec=template.spec,
         )
-        suits = any(node.occupancy.labels.suits(item) for item in pod_requirements(pod))
-        if suits and not untolerated(hard, template.spec.tolerations):
+        if node.lets_in(pod_requirements(pod), template.spec.tolerations):
             yield pod

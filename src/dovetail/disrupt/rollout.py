@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.api.karpenter.nodepool import NodePool
@@ -48,13 +48,17 @@ class Rules:
     moved: Mapping[str, Arrival] = field(default_factory=dict)
 
 
+def arrivals(view: NodeView, moved: Mapping[str, Arrival]) -> Iterator[Arrival]:
+    """Of the node's pods that would move those that came by a move. `moved` as in Rules."""
+    return (moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in moved)
+
+
 def waits_until(view: NodeView, since: int, moved: Mapping[str, Arrival], now: int) -> int | None:
     """Until when a node that is due since then waits for pods that came to save money; None if it does not.
 
     At the latest: such pods may go before. `moved` as in Rules; all in nanoseconds since the epoch.
     """
-    came = [moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in moved]
-    saved = [one.at for one in came if not one.forced]
+    saved = [one.at for one in arrivals(view, moved) if not one.forced]
     if view.empty or not saved:
         return None
     until = min(max(saved) + REST, since + WAIT)
@@ -68,14 +72,13 @@ def rollout(views: Sequence[NodeView], due: Due, reason: str, rules: Rules) -> R
         since = due(view)
         if since is None:
             continue
-        came = [rules.moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in rules.moved]
         blocked = blocker(view, rules.budgets, rules.now, must_go=True)
         if not blocked and waits_until(view, since, rules.moved, rules.now) is not None:
             blocked = MOVED
         if blocked:
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", blocked))
         else:
-            moved = max((one.at for one in came), default=0)
+            moved = max((one.at for one in arrivals(view, rules.moved)), default=0)
             found.append((not view.empty, moved, since, view.name, view))
     found.sort(key=lambda item: item[:4])
     allowed = allowances(rules.pools, views, reason, rules.now)

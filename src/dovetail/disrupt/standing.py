@@ -19,7 +19,7 @@ from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.faults import ignored_mark, node_mark_fault, pool_faults
 from dovetail.disrupt.pods import Budgets, do_not_disrupt_error
-from dovetail.disrupt.rollout import MOVED, waits_until
+from dovetail.disrupt.rollout import MOVED, arrivals, waits_until
 from dovetail.disrupt.static import is_static
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import to_rfc3339
@@ -73,8 +73,7 @@ def _moved(objects: ClusterObjects, views: Sequence[NodeView], now: int) -> Mapp
 def _resting(view: NodeView, moved: Mapping[str, Arrival], now: int) -> Iterator[str]:
     if bought_lately(view, now):
         yield FRESH
-    came = (moved[pod.metadata.uid] for pod in view.moving if pod.metadata.uid in moved)
-    if any(one.forced for one in came):
+    if any(one.forced for one in arrivals(view, moved)):
         yield RESTING
 
 

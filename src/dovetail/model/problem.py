@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from dovetail.api.core import Pod, Taint
+from dovetail.api.core import Pod, Taint, Toleration
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.base.clock import SECOND
@@ -14,6 +14,7 @@ from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, Resources
+from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import VolumeIndex
 
 
@@ -70,6 +71,11 @@ class ExistingNode:
             amounts = [max(-LARGEST, min(amount, LARGEST)) for amount in rest]
             object.__setattr__(self, "_free", (names, amounts))
         return amounts
+
+    def lets_in(self, alternatives: Iterable[Requirements], tolerations: Sequence[Toleration]) -> bool:
+        """True iff its labels and hard taints let pods run there that demand one of these."""
+        hard = (taint for taint in self.taints if taint.effect in HARD_EFFECTS)
+        return not untolerated(hard, tolerations) and any(map(self.occupancy.labels.suits, alternatives))
 
     def without_room(self) -> ExistingNode:
         """The node with nothing free: its pods count wherever pods are counted."""

@@ -412,9 +412,7 @@ class Daemon:
 
     def comes_to(self, node: ExistingNode) -> bool:
         """True iff the node runs it, or will."""
-        return self.tolerates(node.taints) and any(
-            node.occupancy.labels.suits(item) for item in self.alternatives
-        )
+        return node.lets_in(self.alternatives, self.tolerations)
 
 
 def reserve(
