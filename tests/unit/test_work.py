@@ -235,16 +235,53 @@ def test_a_plan_is_proven_where_that_does_not_make_it_late() -> None:
     assert work.left  # encoding took 20: to write a plan down takes 0.3 times that, to prove it twice that
     found = {}
     for moment in (53, 54):
-        found[moment] = work.provable
+        found[moment] = work.clock.provable()
     work.safe()  # it is written
     for moment in (59, 60):
-        found[moment] = work.provable
+        found[moment] = work.clock.provable()
     assert found == {53: True, 54: False, 59: True, 60: False}
+
+
+def test_what_a_proof_is_about_tells_how_long_it_takes() -> None:
+    """Three times as long as it took to work that out; to begin one as long as encoding says, at least."""
+    moment = 0
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
+    moment = 10
+    assert work.left  # encoding took 10
+    with work.clock.scoping():
+        moment = 20
+    found = {}
+    for moment in (66, 67):
+        found[moment] = work.clock.provable(scoped=True), work.clock.provable()
+    assert found == {66: (True, True), 67: (False, False)}
+    with work.clock.scoping():
+        moment = 68
+    assert work.clock.provable(scoped=True)
+    found = {}
+    for moment in (76, 77):
+        found[moment] = work.clock.provable()
+    assert found == {76: True, 77: False}
+
+
+def test_less_is_left_than_a_first_plan_took() -> None:
+    moment = 0
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
+    moment = 10
+    assert work.left  # encoding took 10
+    moment = 50
+    assert not work.clock.halfway  # there is no plan yet
+    work.safe()
+    found = {}
+    for moment in (60, 61):
+        found[moment] = work.clock.halfway
+    assert found == {60: False, 61: True}
 
 
 def test_without_a_clock_there_is_always_time() -> None:
     work = SolveBudget(Budget(0))
-    assert work.provable
+    assert work.clock.provable()
     assert not work.clock.turns(5.0)(1.0, 1.0)
     assert not work.closing()(1.0)
     assert not work.short
+    work.safe()
+    assert not work.clock.halfway

@@ -227,8 +227,9 @@ def checked(problem: Problem, plan: Plan) -> Iterator[None]:
 
 def _within(problem: Problem, nanoseconds: int, trace: Trace) -> tuple[Plan, bool]:
     start, budget = time.monotonic_ns(), Budget.within(nanoseconds)
-    plan = solve(problem, budget, stop=Deadline(start + nanoseconds, time.monotonic_ns), trace=trace)
-    over = time.monotonic_ns() - start >= _SPENT * nanoseconds
+    clock = Deadline(start + nanoseconds, time.monotonic_ns)
+    plan = solve(problem, budget, stop=clock, trace=trace)
+    over = clock.cut or time.monotonic_ns() - start >= _SPENT * nanoseconds
     return plan, _cut(plan, budget.work, over=over)
 
 

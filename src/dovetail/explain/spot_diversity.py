@@ -35,7 +35,7 @@ def diversity_cost(problem: Problem, plan: Plan) -> int:
     useful = [
         undominated(may, capacity, columns.price, columns.reserved) for capacity in (columns.capacity, shared)
     ]
-    kept = np.union1d(*useful)
+    kept = np.bincount(np.concatenate(useful)).nonzero()[0]
     demand[~may[:, kept].any(axis=1)] = 0
     if np.array_equal(shared[kept], columns.capacity[kept]):
         return 0

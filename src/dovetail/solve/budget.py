@@ -48,6 +48,7 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # 1.5 times in all. Writing a plan down takes so many times as long as encoding, without and with pods that
 # have a node: 0.4 to 1.1 in all.
 _PROOF = 2.0  # times as long as encoding: the cheap proofs
+_SCOPE = 3.0  # times as long as it takes to work out what they are about: the same, of thousands of classes
 _NODES, _COPY, _COPIES, _CLOSING, _WRITING = 0.8, 0.01, 50, 0.3, 0.4
 _PACKING = 1.4
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
@@ -69,7 +70,9 @@ class Deadline:
         self._kept = 0.0
         self._first = self._placing = 0.0  # what encoding took, and finding domains for all pods
         self._asked = self._judged = False
+        self.cut = False  # True iff the solve ended since a better plan would not come in time
         self._known: float | None = None  # what a plan takes after encoding, once there is one
+        self._proving = 0.0  # what the cheap proofs take, once one was begun
 
     def __call__(self) -> float:
         """The share of the time that is over."""
@@ -148,11 +151,25 @@ class Deadline:
         """True iff there is only time to hand over a plan that is there."""
         return self._now() - self._begun >= _LATE * self._whole
 
+    def provable(self, *, scoped: bool = False) -> bool:
+        """True iff there is time for the cheap proofs, of which it is known what they are about if `scoped`,
+        and to write the plan down if there is none yet.
+        """
+        proof = self._proving if scoped else max(_PROOF * self._first, self._proving)
+        closing = _CLOSING * self._first if self._known is None else 0.0
+        return self._now() - self._begun + proof + closing < self._whole
+
     @property
-    def provable(self) -> bool:
-        """True iff there is time for the cheap proofs, and to write the plan down if there is none yet."""
-        times = _PROOF + (_CLOSING if self._known is None else 0.0)
-        return self._now() - self._begun + times * self._first < self._whole
+    def halfway(self) -> bool:
+        """True iff there is a plan, and what it took after encoding is more than what is left."""
+        return self._known is not None and self._now() - self._begun + self._known > self._whole
+
+    @contextmanager
+    def scoping(self) -> Iterator[None]:
+        """In there it is worked out what a proof is about, which tells how long it will take."""
+        begun = self._now()
+        yield
+        self._proving = _SCOPE * (self._now() - begun)
 
     @property
     def _spared(self) -> float:
@@ -312,11 +329,6 @@ class SolveBudget:
     def seconds(self) -> float:
         """Of the clock that ends the solve, until then; infinite where only counted work ends it."""
         return self._stop.seconds if isinstance(self._stop, Deadline) else float("inf")
-
-    @property
-    def provable(self) -> bool:
-        """See Deadline."""
-        return self.clock.provable
 
     def closing(self, times: float = 0.0, *, otherwise: bool = False) -> Callable[[float], bool]:
         """See Deadline; `otherwise` is the answer where there is a plan already, or no clock."""

@@ -76,33 +76,24 @@ def _improved(context: SolveContext, best: Answer, enough: int) -> Answer | None
         moved = Search(context, {}, Strategy()).move(move)
         if moved.rank < best.plan_state:
             written = moved.written()
-            if (
-                written.rank < best.rank
-                and _fair(best, written)
-                and (lost or _as_free(context, best, written))
-            ):
+            better = written.rank < best.rank and _fair(best, written)
+            if better and (lost or _as_free(context, best, written)):
                 return written.proved()
     return None
 
 
 def _fair(before: Answer, after: Answer) -> bool:
     """True iff no pod loses its place to others; who is left over of a pod class does not matter."""
-    return Counter(pod_class for pod_class, _ in after.left) <= Counter(
-        pod_class for pod_class, _ in before.left
-    )
+    then, now = (Counter(pod_class for pod_class, _ in answer.left) for answer in (before, after))
+    return now <= then
 
 
 def _as_free(context: SolveContext, before: Answer, after: Answer) -> bool:
     """True iff the cloud has as many types to choose from on spot nodes, as far as spot diversity asks."""
     most = context.instance.problem.options.spot_diversity
-    then, now = (
-        sorted(
-            min(most, len(claim.instance_types))
-            for claim in answer.plan.claims
-            if claim.capacity_type == SPOT
-        )
-        for answer in (before, after)
-    )
+    claims = (answer.plan.claims for answer in (before, after))
+    spot = ([len(claim.instance_types) for claim in some if claim.capacity_type == SPOT] for some in claims)
+    then, now = (sorted(min(most, types) for types in some) for some in spot)
     return all(few >= fewest for fewest, few in zip(then, now, strict=False))
 
 
@@ -126,13 +117,9 @@ def _moves(target_nodes: Sequence[TargetNode], waiting: _Pods) -> Iterator[Move]
 def _emptied(target_nodes: Sequence[TargetNode], some: tuple[int, ...], waiting: _Pods) -> Move:
     """All pods of some nodes leave, those of the largest requests first in finding places."""
     stay = tuple(target_node for number, target_node in enumerate(target_nodes) if number not in some)
-    leaving = sorted(
-        (pod_class, pod)
-        for number in some
-        for pod_class, _, pods in target_nodes[number].pods
-        for pod in pods
-    )
-    rows = {(target_nodes[n].row, pod) for n in some for *_, pods in target_nodes[n].pods for pod in pods}
+    nodes = [target_nodes[number] for number in some]
+    leaving = sorted((pod_class, pod) for node in nodes for pod_class, _, pods in node.pods for pod in pods)
+    rows = {(node.row, pod) for node in nodes for *_, pods in node.pods for pod in pods}
     return Move(stay, (*waiting, *leaving), left_rows=frozenset(rows) if waiting else frozenset())
 
 
@@ -140,13 +127,10 @@ def _without(
     target_nodes: Sequence[TargetNode], number: int, leaving: tuple[int, str], waiting: _Pods
 ) -> Move:
     """One pod leaves its node."""
-    pod_class, pod = leaving
-    rest = [
-        (index, level, tuple(name for name in pods if name != pod))
-        for index, level, pods in target_nodes[number].pods
-    ]
-    target_node = replace(target_nodes[number], pods=tuple(each for each in rest if each[2]))
-    stay = (*target_nodes[:number], target_node, *target_nodes[number + 1 :])
-    if target_node.row >= 0:
-        return Move(stay, (*waiting, (pod_class, pod)), left_rows=frozenset({(target_node.row, pod)}))
-    return Move(stay, (*waiting, (pod_class, pod)), left=frozenset({(number, pod)}))
+    node, (_, gone) = target_nodes[number], leaving
+    rest = [(index, level, tuple(pod for pod in pods if pod != gone)) for index, level, pods in node.pods]
+    emptier = replace(node, pods=tuple(each for each in rest if each[2]))
+    stay = (*target_nodes[:number], emptier, *target_nodes[number + 1 :])
+    if node.row >= 0:
+        return Move(stay, (*waiting, leaving), left_rows=frozenset({(node.row, gone)}))
+    return Move(stay, (*waiting, leaving), left=frozenset({(number, gone)}))

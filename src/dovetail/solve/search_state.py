@@ -14,7 +14,7 @@ from dovetail.model.problem import Problem
 from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.provers import Proofs, Question, prove
 from dovetail.solve.bound.relaxation import Early
-from dovetail.solve.bound.scope import Kinds, Placement, Scope, kinds_placed, scope_of
+from dovetail.solve.bound.scope import Kinds, Placement, kinds_placed, scope_of
 from dovetail.solve.bound.topology_mip import TopologyBound
 from dovetail.solve.bound.topology_model import TargetNode, pinned, topology_sites_of
 from dovetail.solve.budget import CELLS, SolveBudget
@@ -140,7 +140,7 @@ class Case:
         `quick`: only what takes next to no time. What was proven for the same promises to the same pods is
         not proven again.
         """
-        late = not self.context.instance.work.provable
+        late = not self.context.instance.work.clock.provable()
         many = late and not self.context.valued and len(self.context.instance.pod_classes) > FEW
         if many and not self.context.proofs:
             return Proof(), None
@@ -151,7 +151,7 @@ class Case:
         if many:
             return Proof(), None
         if quick or late:
-            return known or prove(Question(self._proofs(promised)[1], hourly), quick=True), None
+            return (known, None) if known else self._proof(promised, hourly, quick=True)
         proof, better = self._proof(promised, hourly)
         if known is not None and known.bound >= proof.bound:
             proof = known
@@ -183,15 +183,17 @@ class Case:
         promised = kinds_placed(self.context.instance, self.placed(), self.refusing)
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
-    def _proofs(self, promised: Kinds) -> tuple[Scope, Proofs]:
-        scope = scope_of(
-            self.context.instance, self.context.columns, self.free, promised, binding=bool(self.refusing)
-        )
-        return scope, Proofs(scope, self.context.instance.work, self.context.early, self.market)
-
-    def _proof(self, promised: Kinds, hourly: int) -> tuple[Proof, PlanFromPatterns | None]:
+    def _proof(
+        self, promised: Kinds, hourly: int, *, quick: bool = False
+    ) -> tuple[Proof, PlanFromPatterns | None]:
         instance, columns = self.context.instance, self.context.columns
-        scope, proofs = self._proofs(promised)
+        with instance.work.clock.scoping():
+            scope = scope_of(instance, columns, self.free, promised, binding=bool(self.refusing))
+        if not quick and len(scope.pods) > FEW and not instance.work.clock.provable(scoped=True):
+            return Proof(), None
+        proofs = Proofs(scope, instance.work, self.context.early, self.market)
+        if quick:
+            return prove(Question(proofs, hourly), quick=True), None
         dual_values = np.array(
             [self.dual_values.get(index, instance.pod_classes[index].value) for index in scope.pod_classes]
         )

@@ -105,7 +105,9 @@ class Offer:
         order = tuple(sorted(keys))
         if order not in self._distinct:
             codes, ways = self._worlds.together(order)
-            found = {way for code in np.unique(codes[self._rows]).tolist() for way in ways[code]}
+            found = {
+                way for code in np.bincount(codes[self._rows]).nonzero()[0].tolist() for way in ways[code]
+            }
             self._distinct[order] = [dict(items) for items in sorted(found)]
         return self._distinct[order]
 
@@ -113,7 +115,9 @@ class Offer:
         """What the nodes may have of a label: per world the values that are possible, () for none."""
         if key not in self._values:
             codes, values = self._worlds.column(key)
-            self._values[key] = frozenset(values[code] for code in np.unique(codes[self._rows]).tolist())
+            self._values[key] = frozenset(
+                values[code] for code in np.bincount(codes[self._rows]).nonzero()[0].tolist()
+            )
         return self._values[key]
 
     def rooms(self, daemons: Sequence[Daemon], taints: Sequence[Taint], name: str) -> list[Room]:
@@ -130,7 +134,7 @@ class Offer:
             codes, ways = self._worlds.together(order)
             mine, types = codes[self._rows], self._worlds.types[self._rows]
             found: dict[tuple[int, ...], set[int]] = {}
-            for code in np.unique(mine).tolist():
+            for code in np.bincount(mine).nonzero()[0].tolist():
                 sets = {
                     tuple(i for i, item in enumerate(daemons) if runs_on(item, taints, name, node))
                     for node in map(dict, ways[code])

@@ -191,8 +191,8 @@ class Hosts:
             if checker.refused(pod_class, class_rules.owned, domain_of, skip_hosts=False):
                 instance.work.spend(1)
                 return 0
-        demands = Requirements.of((*host.wanted, *wanted))  # a pin is no demand: the pool's offerings have it
-        both = Requirements.of((*demands, *pinned(host.pins)))
+        demands = wanted.add(*host.wanted)  # a pin is no demand: the pool's offerings have it
+        both = demands.add(*pinned(host.pins))
         rules = pod_class.levels[number].rules
         pools = tuple(pool for pool in host.pools if instance.suits_pinned(pool, demands, host.pins, rules))
         count = self._most(host, pod_class, class_rules, len(names))
@@ -210,7 +210,7 @@ class Hosts:
                     continue
                 host.pins = tuple(sorted((*host.pins, *place.pins)))
                 host.pools, host.vector, host.ports = place.pools, vector, (*host.ports, *pod_class.ports)
-                host.wanted = Requirements.of((*host.wanted, *wanted))
+                host.wanted = demands
                 host.units += [Unit(pod_class.index, number, name) for name in names[:count]]
                 ground = checker.ground(host.pools, host.wanted, host.pins)
                 checker.count(pod_class, number, domain_of, count, ground)

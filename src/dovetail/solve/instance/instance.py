@@ -89,7 +89,7 @@ class Instance:
         ]
         self._reached: dict[tuple[object, ...], list[str]] = {}
         self._places: dict[tuple[object, ...], list[Place]] = {}
-        self._certain: dict[tuple[str, int, Requirements, tuple[int, ...]], str] = {}
+        self._certain: dict[tuple[str, int, Requirements], int] = {}  # values that all columns have, or -1
         self._tolerated: dict[tuple[int, tuple[Toleration, ...], bool], bool] = {}
         # Spreads whose owners all have the same domains on new nodes.
         self.uniform: frozenset[int] = frozenset()
@@ -141,17 +141,18 @@ class Instance:
 
     def certain_value(self, key: str, pool: int, requirements: Requirements, types: tuple[int, ...]) -> str:
         """The value of a label that a node of these types has for certain; '' if there may be several."""
-        memo = key, pool, requirements, types
-        known = self._certain.get(memo)
-        if known is None:
-            table = self.tables[pool]
-            some = np.zeros(len(table.types), dtype=np.bool_)
-            some[list(types)] = True
-            codes, values = table.combinations((key,))
-            held = codes[table.usable(requirements) & some[table.column_type]]
-            known = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
-            self._certain[memo] = known
-        return known
+        table, memo = self.tables[pool], (key, pool, requirements)
+        codes, values = table.combinations((key,))
+        usable = table.usable(requirements)
+        code = self._certain.get(memo)
+        if code is None:
+            code = self._certain[memo] = _only(codes[usable])
+        if code < 0:  # the requirements leave a choice, and so does each type, or none does
+            first, end = np.searchsorted(table.column_type, (types[0], types[0] + 1)).tolist()
+            code = _only(codes[first:end][usable[first:end]])
+            if code >= 0:
+                code = _only(codes[usable & np.isin(table.column_type, types)])
+        return values[code][0] if code >= 0 else ""
 
     def places(
         self, pools: tuple[int, ...], wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
@@ -199,8 +200,9 @@ class Instance:
         for pod_class in self.pod_classes:
             owned = dict.fromkeys(index for level in pod_class.levels for index in level.owned)
             for index in owned:
-                if index in hosts and index not in open_hosts and self._buyable(pod_class):
-                    open_hosts.add(index)
+                if index in hosts and index not in open_hosts:
+                    if any(self._new_nodes(pod_class, (), pod_class.vector)):
+                        open_hosts.add(index)
                 elif index in groups and index not in hosts:
                     domains = self.reachable(pod_class, groups[index].id.key)
                     groups[index].universe.update(dict.fromkeys(domains))
@@ -231,9 +233,6 @@ class Instance:
             self._reached[memo] = known
         return known
 
-    def _buyable(self, pod_class: PodClass) -> bool:
-        return any(True for _ in self._new_nodes(pod_class, (), pod_class.vector))
-
     def _new_nodes(self, pod_class: PodClass, keys: tuple[str, ...], vector: Amounts) -> Iterator[Place]:
         """What may be bought for such a pod once it gave up all that it can."""
         last = pod_class.levels[-1].rules
@@ -257,6 +256,11 @@ class Instance:
     def free_of_ports(self, pool: int, ports: tuple[HostPort, ...]) -> bool:
         """True iff no daemon of the pool's nodes takes one of these host ports."""
         return not ports or not ports_conflict(ports, self.ports[pool])
+
+
+def _only(codes: Amounts) -> int:
+    """The one that all of these are; -1 if they differ or there is none."""
+    return int(codes[0]) if len(codes) and (codes == codes[0]).all() else -1
 
 
 def pinned(pins: Pins) -> list[Requirement]:

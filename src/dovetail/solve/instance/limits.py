@@ -203,9 +203,9 @@ def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts, 
     for table in instance.tables:
         spot = table.own & table.sold_as(labels.SPOT)
         if spot.any():
-            instance.work.spend(STEP * len(np.unique(table.column_type[spot])))
+            instance.work.spend(STEP * int(np.count_nonzero(np.bincount(table.column_type[spot]))))
             mine = np.flatnonzero(columns.pool == table.index)[spot]
-            sold = np.unique(columns.type[mine[np.isin(mine, some)]])
+            sold = np.flatnonzero(np.bincount(columns.type[mine[np.isin(mine, some)]]))
             shared = _shared(table, spot, sold, vectors, options)
             result[mine] = shared[table.column_type[spot]]
     return result

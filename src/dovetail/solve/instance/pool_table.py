@@ -27,14 +27,15 @@ STAMPED = (
 )
 
 
+_NEXT_TO_NOTHING = 1e-300  # of a price that is multiplied with infinity
 NODES = "nodes"  # of a NodePool's limits, the one on their number
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# The cheapest column per value of some labels and type: values that there are, columns, where each value
-# begins, and how many different values any column has.
-_Priced = tuple[Amounts, Amounts, Amounts, int]
+# The cheapest column per value of some labels and type: values that there are, the types and prices of these
+# columns, where each value begins, and how many different values any column has.
+_Priced = tuple[Amounts, Amounts, Floats, Amounts, int]
 
 
 class _Sold:
@@ -184,6 +185,7 @@ class PoolTable:
         self.column_type = sold.column_type
         self.instance_price = sold.price
         self.price: Amounts = sold.price + extra
+        self._extra = extra
         self.reservation = sold.reservation
         self.capacity_types, self.capacity_type = sold.capacity_types, sold.capacity_type
         self.unreserved = sold.unreserved
@@ -270,24 +272,23 @@ class PoolTable:
         """What that share of a type (T,) costs at least, per value of these labels together: of types that
         fit (T,), in columns that meet the demands; infinite where there is none.
         """
-        codes, first, starts, different = self._cheapest((wanted, keys))
-        types, price = self.column_type[first], self.price[first]
+        codes, types, price, starts, different = self._cheapest((wanted, keys, self._extra))
         found = np.full(different, np.inf)
         if len(codes):
-            part = np.where(fits, share, -1.0)[types]
-            found[codes] = np.minimum.reduceat(np.where(part < 0, np.inf, price * part), starts)
+            found[codes] = np.minimum.reduceat(np.where(fits, share, np.inf)[types] * price, starts)
         return found
 
     @_of_labels
-    def _cheapest(self, asked: tuple[Requirements, tuple[str, ...]]) -> _Priced:
-        wanted, keys = asked
+    def _cheapest(self, asked: tuple[Requirements, tuple[str, ...], int]) -> _Priced:
+        wanted, keys, extra = asked
         codes, values = self.combinations(keys)
         some = np.flatnonzero(self.usable(wanted))
         order = some[np.lexsort((self.instance_price[some], self.column_type[some], codes[some]))]
         pair = codes[order] * len(self.types) + self.column_type[order]
         first = order[np.diff(pair, prepend=-1) > 0]
         there, starts = np.unique(codes[first], return_index=True)
-        return there, first, starts, len(values)
+        price = np.maximum(self.instance_price[first] + extra, _NEXT_TO_NOTHING)
+        return there, self.column_type[first], price, starts, len(values)
 
     @_of_labels
     def mask(self, requirements: Requirements) -> Mask:
