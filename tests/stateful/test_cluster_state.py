@@ -14,9 +14,12 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
+from dovetail.cluster.pool_usage import PoolUsage
 from dovetail.cluster.promises import room_left
 from dovetail.cluster.state import State
+from dovetail.cluster.usage import usage_by_pool
 from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.labels import NODEPOOL
 
 NAMES = st.sampled_from(["a", "b", "c"])
 PROVIDERS = st.sampled_from(["", "aws:///z/i-1", "aws:///z/i-2"])
@@ -41,11 +44,11 @@ class Hand:
 
 
 def claim(name: str, provider: str, reference: dict[str, str] = OURS) -> NodeClaim:
-    status = {"providerID": provider} if provider else {}
+    status: dict[str, Any] = {"providerID": provider} if provider else {}
     document: dict[str, Any] = {
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": {NODEPOOL: "general"}},
         "spec": {"nodeClassRef": reference},
-        "status": status,
+        "status": {**status, "capacity": {"cpu": "4"}},
     }
     return decode(document, NodeClaim)
 
@@ -64,6 +67,7 @@ class StateMachine(RuleBasedStateMachine):
         self.state.subscribe(self._follow)
         self.changed = self.state.follow()
         self.looks: dict[str, object] = {}
+        self.usage = PoolUsage(self.state)
 
     def _follow(self, kind: type[Object], change: str, old: Object | None, new: Object | None) -> None:
         """A subscriber that rebuilds everything from what it receives."""
@@ -96,9 +100,14 @@ class StateMachine(RuleBasedStateMachine):
         }
         self._put(decode(document, Pod))
 
-    @rule(name=NAMES, provider=PROVIDERS)
-    def put_node(self, name: str, provider: str) -> None:
-        self._put(decode({"metadata": {"name": name}, "spec": {"providerID": provider}}, Node))
+    @rule(name=NAMES, provider=PROVIDERS, pool=st.sampled_from(["", "general", "spot"]))
+    def put_node(self, name: str, provider: str, pool: str) -> None:
+        document = {
+            "metadata": {"name": name, "labels": {NODEPOOL: pool} if pool else {}},
+            "spec": {"providerID": provider},
+            "status": {"capacity": {"cpu": "2", "memory": "1Gi"}},
+        }
+        self._put(decode(document, Node))
 
     @rule(name=NAMES, provider=PROVIDERS)
     def put_claim(self, name: str, provider: str) -> None:
@@ -156,6 +165,13 @@ class StateMachine(RuleBasedStateMachine):
         assert {name for name, look in looks.items() if self.looks.get(name) != look} <= self.changed.keys()
         self.changed.clear()
         self.looks = looks
+
+    @rule()
+    def usage_by_pool_is_that_of_all_machines(self) -> None:
+        state = self.state
+        found = usage_by_pool(one for one in state.machines() if not state.going(one))
+        assert self.usage.now() == found
+        assert self.usage.now() is self.usage.now()
 
     @invariant()
     def room_is_what_the_pods_leave(self) -> None:

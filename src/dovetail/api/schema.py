@@ -312,8 +312,12 @@ def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[C
         before = old if isinstance(old, dict) else {}
         for key, item in value.items():
             child = schema.child(key)
-            if child is not None and child.ruled:
-                yield from _rules(child, item, before.get(key), _below(path, key))
+            if child is None or not child.ruled:
+                continue
+            known = before.get(key)
+            # What was admitted stays admitted; a status is stored as controllers write it.
+            if known is None or key == "status" or known != item:
+                yield from _rules(child, item, known, _below(path, key))
     elif isinstance(value, list) and schema.items is not None:
         # Items of a list have no identity across updates, so rules on them see no old value.
         for index, item in enumerate(value):

@@ -74,3 +74,7 @@ class Inert:
     async def drifted(self, claim: NodeClaim, node_class: Any) -> str:  # noqa: ARG002 - no difference is known
         """See Provider."""
         return ""
+
+    def known_drift(self, claim: NodeClaim, node_class: Any) -> str | None:  # noqa: ARG002 - none is
+        """See Provider."""
+        return ""

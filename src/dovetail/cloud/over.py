@@ -59,6 +59,10 @@ class Over:
         """See Provider."""
         return await self.call("drifted", claim, lambda: self.provider.drifted(claim, node_class))
 
+    def known_drift(self, claim: NodeClaim, node_class: Any) -> str | None:
+        """See Provider."""
+        return self.provider.known_drift(claim, node_class)
+
     def instance_types(self, node_class: Any) -> tuple[InstanceType, ...]:
         """See Provider."""
         return self.provider.instance_types(node_class)

@@ -242,6 +242,9 @@ class Provider(Protocol):
         Raises InstanceNotFound.
         """
 
+    def known_drift(self, claim: NodeClaim, node_class: Any) -> str | None:
+        """What `drifted` would answer, where that takes no call; None where it has to be asked."""
+
 
 def check_ready(node_class: NodeClass) -> None:
     """Raises what a launch from a class that is not ready comes back with."""

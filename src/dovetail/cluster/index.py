@@ -133,7 +133,7 @@ class ProviderIndex:
 
     def node(self, provider_id: str) -> str:
         """Name of the node with that provider ID, or ""."""
-        return min(self._nodes.get(provider_id, ()), default="") if provider_id else ""
+        return _first(self._nodes.get(provider_id)) if provider_id else ""
 
     def nodes(self, provider_id: str) -> tuple[str, ...]:
         """Names of the nodes with that provider ID; more than one is an error of whoever made them."""
@@ -141,7 +141,7 @@ class ProviderIndex:
 
     def claim(self, provider_id: str) -> str:
         """Name of the claim with that provider ID, or ""."""
-        return min(self._claims.get(provider_id, ()), default="") if provider_id else ""
+        return _first(self._claims.get(provider_id)) if provider_id else ""
 
     def claims(self, provider_id: str) -> tuple[str, ...]:
         """Names of all claims with that provider ID; more than one is an error likewise."""
@@ -155,6 +155,13 @@ class ProviderIndex:
         assert sorted(_pairs(self._claims)) == sorted(
             (claim.status.provider_id, name) for name, claim in claims.items() if claim.status.provider_id
         ), "claims are indexed wrongly"
+
+
+def _first(names: dict[str, None] | None) -> str:
+    """The first of the names, "" for none. One, nearly always: `min` takes four times as long for that."""
+    if not names:
+        return ""
+    return min(names) if len(names) > 1 else next(iter(names))
 
 
 def _entry(obj: Object | None, provider_id: str) -> tuple[str, str]:

@@ -171,6 +171,11 @@ class State:
         name = self._providers.claim(node.spec.provider_id)
         return self.get(NodeClaim, name) if name else None
 
+    def claims_of(self, node: Node) -> tuple[NodeClaim, ...]:
+        """Every claim with the node's provider ID; more than one breaks an invariant likewise."""
+        names = self._providers.claims(node.spec.provider_id)
+        return tuple(claim for name in names if (claim := self.get(NodeClaim, name)) is not None)
+
     def machines(self) -> tuple[Machine, ...]:
         """Every node and every claim without a node, in order of name; a walk over all after a change."""
         if self._machines[0] != self.revision:
@@ -237,8 +242,13 @@ class State:
 
     def nominated(self, machine: Machine) -> bool:
         """True iff the machine is nominated now, under either of its names."""
-        now = self._clock.monotonic()
-        return any(self._nominated.get(name, 0) > now for name in machine.names())
+        known = self._nominated
+        if not known:
+            return False
+        now, node, claim = self._clock.monotonic(), machine.node, machine.claim
+        return (node is not None and known.get(node.metadata.name, 0) > now) or (
+            claim is not None and known.get(claim.metadata.name, 0) > now
+        )
 
     def promise(self, pod: Pod, name: str) -> None:
         """A plan gave the pod a place on the claim or node of that name.

@@ -14,13 +14,17 @@ BASE: Resources = {CPU: 0, MEMORY: 0, PODS: 0, EPHEMERAL_STORAGE: 0, NODES: 0}
 
 def usage_by_pool(machines: Iterable[Machine]) -> dict[str, dict[str, int]]:
     """Pool name -> capacity of these machines, `nodes` included; give it those that are to count."""
+    return total((machine.pool, capacity(machine)) for machine in machines if machine.pool)
+
+
+def total(parts: Iterable[tuple[str, Resources]]) -> dict[str, dict[str, int]]:
+    """The same, of the pool and the capacity of each machine."""
     found: dict[str, dict[str, int]] = {}
-    for machine in machines:
-        if machine.pool:
-            used = found.setdefault(machine.pool, {})
-            for name, amount in capacity(machine).items():
-                used[name] = used.get(name, 0) + amount
-            used[NODES] = used.get(NODES, 0) + 1
+    for pool, amounts in parts:
+        used = found.setdefault(pool, {})
+        for name, amount in amounts.items():
+            used[name] = used.get(name, 0) + amount
+        used[NODES] = used.get(NODES, 0) + 1
     return found
 
 

@@ -19,7 +19,7 @@ from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.prices import Prices
-from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler
+from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler, Rest
 from dovetail.controllers.waits import Waits
 from dovetail.kube.client import ChangeType, Client
 from dovetail.kube.recorder import Recorder
@@ -83,6 +83,7 @@ class Context:
         of: type[Object] | Callable[[str], Object | None] | None = None,
         concurrency: int = 10,
         on_failure: Callable[[Failure], None] | None = None,
+        rests: Rest | None = None,
     ) -> Reconciler:
         """A work queue of a controller.
 
@@ -103,6 +104,7 @@ class Context:
             concurrency=concurrency,
             on_failure=on_failure,
             on_panic=panicked,
+            rests=rests,
         )
 
         def gone(_: type[Object], change: ChangeType, old: Object | None, __: Object | None) -> None:

@@ -62,6 +62,8 @@ _COMPACT_ABOVE = 64  # instants in the heap that were given up, beyond as many a
 
 # Reconciles the object of a key; answers after how many nanoseconds to come back, or None.
 Reconcile = Callable[[str], Awaitable[int | None]]
+# What `Reconcile` would answer for the key, having done nothing; None iff there may be something to do.
+Rest = Callable[[str], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class Reconciler:
     server says so. Other errors are bugs: `on_panic` gets them and they are retried after a second,
     doubling up to five minutes; without it, or if it raises, they end `run`.
 
-    A reconcile forgets what was planned for its key: what it answers takes its place.
+    A reconcile forgets what was planned for its key: what it answers takes its place. Where `rests` knows
+    that answer, and that there is nothing to do, the turn is over with it, and needs no task of its own.
 
     Invariant: a key is in `_ready` at most once, and `_due[key]` is its earliest future instant, if any. The
     heap has every (instant, number, key) of `_due`, and some that were given up. At most one task waits for
@@ -97,6 +100,7 @@ class Reconciler:
         concurrency: int = 10,
         on_failure: Callable[[Failure], None] | None = None,
         on_panic: Callable[[str, Exception], None] | None = None,
+        rests: Rest | None = None,
     ) -> None:
         self.name = name
         self.concurrency = concurrency
@@ -105,9 +109,10 @@ class Reconciler:
         self._reconcile = reconcile
         self._on_failure = on_failure
         self._on_panic = on_panic
+        self._rests = rests
         self._ready: deque[str] = deque()
         self._queued: dict[str, int] = {}  # -> since when
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[None] | asyncio.Handle] = {}
         self._began: dict[str, int] = {}  # of those
         self._again: set[str] = set()
         self._due: dict[str, int] = {}
@@ -115,7 +120,9 @@ class Reconciler:
         self._number = 0  # of the last one: first in, first out where instants are equal
         self._alarm: tuple[int, asyncio.Task[None]] | None = None  # the instant that it waits for
         self._failures: dict[str, int] = {}
-        self._wake = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None  # in which it runs
+        self._woken = False  # whether that will look at what is ready
+        self._ended: asyncio.Future[None] | None = None  # gets the error that ends it
         self._error: Exception | None = None
 
     def add(self, key: str) -> None:
@@ -126,7 +133,7 @@ class Reconciler:
         elif key not in self._queued:
             self._queued[key] = self._clock.monotonic()
             self._ready.append(key)
-            self._wake.set()
+            self._wake()
 
     def add_after(self, key: str, nanoseconds: int) -> None:
         """Reconcile the key in a while, unless an earlier instant is planned for it already."""
@@ -152,17 +159,13 @@ class Reconciler:
 
     async def run(self) -> None:
         """Work for ever; raises what a reconcile raised if it is a bug. Nothing goes on once it ended."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
         try:
-            while True:
-                self._wake.clear()
-                while self._ready and len(self._running) < self.concurrency:
-                    key = self._ready.popleft()
-                    self._take(self._queued.pop(key), key)
-                    self._running[key] = asyncio.get_running_loop().create_task(self._once(key))
-                await self._wake.wait()
-                if self._error is not None:
-                    raise self._error
+            self._begin()
+            await self._ended
         finally:
+            self._loop = None
             for task in self._running.values():
                 task.cancel()
             if self._alarm is not None:
@@ -178,6 +181,59 @@ class Reconciler:
         """For how many seconds each key is being worked on."""
         now = self._clock.monotonic()
         return [(now - began) / SECOND for began in self._began.values()]
+
+    def _wake(self) -> None:
+        """Look at what is ready, after what is under way; not before it runs."""
+        if self._loop is not None and not self._woken:
+            self._woken = True
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Begin the turns of keys that are ready, as many at a time as there may be."""
+        self._woken, loop, ended = False, self._loop, self._ended
+        if loop is None or ended is None or ended.done():
+            return
+        if self._error is not None:
+            ended.set_exception(self._error)
+            return
+        while self._ready and len(self._running) < self.concurrency:
+            key = self._ready.popleft()
+            self._take(self._queued.pop(key), key)
+            again = self._resting(key)
+            if again is None:
+                self._running[key] = loop.create_task(self._once(key))
+            else:
+                self._running[key] = loop.call_soon(self._rest, key, again)
+
+    def _resting(self, key: str) -> int | None:
+        """When to come back to a key with nothing to do; None for one that cannot be judged."""
+        if self._rests is None or key in self._failures:
+            return None
+        try:
+            return self._rests(key)
+        except Exception:
+            return None  # what is wrong with it shows in its turn
+
+    def _rest(self, key: str, again: int) -> None:
+        """The whole turn of a key with nothing to do, in the place of a task's first step."""
+        if key in self._again and self._loop is not None:  # something came up meanwhile
+            self._running[key] = self._loop.create_task(self._once(key))
+            return
+        self._due.pop(key, None)
+        self._end(key, LATER)
+        self._follow_up(key, again)
+
+    def _end(self, key: str, result: str) -> None:
+        del self._running[key]
+        self.tally.ended(result, (self._clock.monotonic() - self._began.pop(key)) / SECOND)
+        self._wake()
+
+    def _follow_up(self, key: str, again: int | None) -> None:
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        if again is not None:
+            self.add_after(key, again)
 
     def _take(self, since: int, key: str) -> None:
         now = self._began[key] = self._clock.monotonic()
@@ -223,14 +279,8 @@ class Reconciler:
         except Exception as error:
             again = self._panicked(key, error)
         finally:
-            del self._running[key]
-            self.tally.ended(result, (self._clock.monotonic() - self._began.pop(key)) / SECOND)
-            self._wake.set()
-        if key in self._again:
-            self._again.discard(key)
-            self.add(key)
-        if again is not None:
-            self.add_after(key, again)
+            self._end(key, result)
+        self._follow_up(key, again)
 
     def _backoff(self, key: str, first: int = FIRST_BACKOFF, longest: int = LONGEST_BACKOFF) -> int:
         count = self._failures.get(key, 0)

@@ -27,9 +27,14 @@ def pool_drift(claim: NodeClaim, pool: NodePool, types: tuple[InstanceType, ...]
         return NODE_POOL
     if _stamped(claim).compatible(_wanted(pool)):
         return REQUIREMENTS
-    if now - parse_rfc3339(claim.metadata.creation_timestamp) >= _GROWN_UP and not _offered(claim, types):
+    if grown_up(claim, now) and not _offered(claim, types):
         return TYPE_NOT_FOUND
     return ""
+
+
+def grown_up(claim: NodeClaim, now: int) -> bool:
+    """True iff the claim is judged by the types that are offered: from then on time changes nothing."""
+    return now - parse_rfc3339(claim.metadata.creation_timestamp) >= _GROWN_UP
 
 
 @by_identity(1024)

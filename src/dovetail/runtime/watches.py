@@ -47,6 +47,7 @@ class Watches:
         self._metrics = metrics
         self._on_unreadable = on_unreadable
         self._reported: dict[str, str] = {}  # kind -> why it fails, as the log says
+        self._shown: dict[str, float] = {}  # kind -> what its gauge shows
         self._informers = {kind: self._informer(client, kind, take) for kind in kinds}
 
     def _informer(
@@ -112,7 +113,9 @@ class Watches:
         while True:
             for kind, informer in self._informers.items():
                 seconds, why = informer.trouble
-                self._metrics.set(FAILING, seconds, kind=kind.KIND)
+                if self._shown.get(kind.KIND) != seconds:
+                    self._shown[kind.KIND] = seconds
+                    self._metrics.set(FAILING, seconds, kind=kind.KIND)
                 if seconds <= BLIND_SECONDS:
                     self._reported.pop(kind.KIND, None)
                 elif self._reported.get(kind.KIND) != why:

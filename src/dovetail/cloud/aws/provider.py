@@ -238,6 +238,10 @@ class AwsCloud:
         was = Made(found.image, found.subnet, found.security_groups, found.reservation, found.placement_group)
         return drift(claim, node_class, was, now, image.id if image else "")
 
+    def known_drift(self, claim: NodeClaim, node_class: EC2NodeClass) -> str | None:  # noqa: ARG002 - of none
+        """See the port."""
+        return None
+
     def _fresh(self, identifier: str) -> Instance | None:
         """One that this process launched just now: EC2 may not show it yet."""
         own = self._launched.get(identifier)

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -241,6 +242,8 @@ class _Machine:
     pool: Pool
     ending: asyncio.Task[None] | None = None  # set iff termination was asked for
     impairment: Impairment | None = None
+    # What its drift was worked out from last, and what that was.
+    drift: tuple[tuple[object, ...], str] = ((), "")
 
 
 class _Classes(NoSelectors):
@@ -458,11 +461,24 @@ class SimulatedCloud:
 
     async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
         """See the port."""
-        machine = self._machine(claim.status.provider_id)
-        now = resolve(node_class, self._account, self._addresses)
-        kind = _by_name(self.instance_types(node_class)).get(machine.instance.instance_type)
-        image = image_for(kind, now.images) if kind is not None else ""
-        return drift(claim, node_class, machine.made, now, image)
+        found = self.known_drift(claim, node_class)
+        if found is None:
+            raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
+        return found
+
+    def known_drift(self, claim: NodeClaim, node_class: EC2NodeClass) -> str | None:
+        """See the port; of an instance that is gone `drifted` says so."""
+        machine = self._machines.get(claim.status.provider_id)
+        if machine is None:
+            return None
+        types = self.instance_types(node_class)
+        subject = claim, node_class, types
+        if not (machine.drift[0] and all(map(is_, machine.drift[0], subject))):
+            now = resolve(node_class, self._account, self._addresses)
+            kind = _by_name(types).get(machine.instance.instance_type)
+            image = image_for(kind, now.images) if kind is not None else ""
+            machine.drift = subject, drift(claim, node_class, machine.made, now, image)
+        return machine.drift[1]
 
     def interrupt(self, provider_id: str, kind: InterruptionKind) -> None:
         """Something happens to the instance: a message comes through the queue, and then what it says."""

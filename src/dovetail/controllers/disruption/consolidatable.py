@@ -23,7 +23,7 @@ class Consolidatable:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = context.queue("nodeclaim.disruption", self.reconcile, of=NodeClaim)
+        self.queue = context.queue("nodeclaim.disruption", self.reconcile, of=NodeClaim, rests=self._rests)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
@@ -36,6 +36,15 @@ class Consolidatable:
             for claim in self._context.state.all(NodeClaim):
                 if claim.metadata.labels.get(labels.NODEPOOL) == new.metadata.name:
                     self.queue.add(claim.key)
+
+    def _rests(self, key: str) -> int | None:
+        """A claim that is quiet and says so stays that way until something about it changes."""
+        claim = self._context.state.get(NodeClaim, key)
+        if claim is None or claim.deleting or not is_true(claim.status.conditions, CONSOLIDATABLE):
+            return None
+        pool = self._context.state.get(NodePool, claim.metadata.labels.get(labels.NODEPOOL, ""))
+        instant = quiet_from(claim, pool)
+        return PERIOD if instant is not None and self._context.clock.now() >= instant else None
 
     async def reconcile(self, key: str) -> int | None:
         """Bring the condition up to date; come back when the quiet time would be over."""

@@ -20,9 +20,10 @@ from dovetail.controllers.nodeclaim.status import LAUNCHED, write
 from dovetail.controllers.reconciler import failure_log
 from dovetail.disrupt.budgets import allow_any
 from dovetail.disrupt.command import DRIFTED
-from dovetail.disrupt.drift import pool_drift
+from dovetail.disrupt.drift import grown_up, pool_drift
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
+from dovetail.model.offering import InstanceType
 from dovetail.model.taints import PREFER_NO_SCHEDULE
 
 PERIOD = 5 * MINUTE
@@ -37,8 +38,14 @@ class Drifted:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        # By key of a claim that is old enough: it, its pool, the types of that, and how it drifted from them.
+        self._known: dict[str, tuple[NodeClaim, NodePool, tuple[InstanceType, ...], str]] = {}
         self.queue = context.queue(
-            "nodeclaim.drift", self.reconcile, of=NodeClaim, on_failure=failure_log(context.log)
+            "nodeclaim.drift",
+            self.reconcile,
+            of=NodeClaim,
+            on_failure=failure_log(context.log),
+            rests=self._rests,
         )
         context.state.subscribe(self._notice)
 
@@ -49,6 +56,8 @@ class Drifted:
         old: Object | None,
         new: Object | None,
     ) -> None:
+        if kind is NodeClaim and old is not None and new is None:
+            self._known.pop(old.key, None)
         if isinstance(new, NodeClaim):
             if not isinstance(old, NodeClaim) or _launched(new) != _launched(old):
                 self.queue.add(new.key)
@@ -78,6 +87,26 @@ class Drifted:
             await ask_pods_elsewhere(self._context, node, AVOIDED, wanted=wanted)
         return PERIOD
 
+    def _rests(self, key: str) -> int | None:
+        """A claim with nothing to write, where the cloud need not be asked: that may be true for days."""
+        context = self._context
+        claim = context.state.get(NodeClaim, key)
+        if claim is None or claim.deleting or not _launched(claim):
+            return None
+        pool = context.state.get(NodePool, claim.metadata.labels.get(labels.NODEPOOL, ""))
+        if pool is None:
+            return None
+        reason: str | None = self._from_pool(claim, pool)
+        node_class = context.node_class(pool.spec.template.spec.node_class_ref)
+        if not reason and node_class is not None:
+            reason = context.provider.known_drift(claim, node_class)
+        present = condition(claim.status.conditions, DRIFTED)
+        if reason is None or reason != (present.reason if present is not None else ""):
+            return None
+        node = context.state.node_of(claim)
+        wanted = bool(reason) and self._replaceable(pool)
+        return PERIOD if node is None or (AVOIDED in node.spec.taints) == wanted else None
+
     def _replaceable(self, pool: NodePool) -> bool:
         """True iff, as things stand, the pool's budgets and pauses let a drifted node of it go."""
         if self._context.brakes.disruption_paused(pool):
@@ -86,7 +115,7 @@ class Drifted:
 
     async def _reason(self, claim: NodeClaim, pool: NodePool) -> str:
         context = self._context
-        found = pool_drift(claim, pool, context.instance_types(pool), context.clock.now())
+        found = self._from_pool(claim, pool)
         node_class = context.node_class(pool.spec.template.spec.node_class_ref)
         if found or node_class is None:
             return found
@@ -94,6 +123,17 @@ class Drifted:
             return await context.provider.drifted(claim, node_class)
         except InstanceNotFound:
             return ""  # garbage collection takes such claims
+
+    def _from_pool(self, claim: NodeClaim, pool: NodePool) -> str:
+        """See `pool_drift`."""
+        types, now = self._context.instance_types(pool), self._context.clock.now()
+        known = self._known.get(claim.key)
+        if known is not None and known[0] is claim and known[1] is pool and known[2] is types:
+            return known[3]
+        found = pool_drift(claim, pool, types, now)
+        if grown_up(claim, now):
+            self._known[claim.key] = claim, pool, types, found
+        return found
 
 
 def _launched(claim: NodeClaim) -> bool:

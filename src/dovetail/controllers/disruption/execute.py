@@ -192,7 +192,7 @@ class Execution:
         """Of claims that no command has taken; False iff there was nothing to undo."""
         found = False
         for claim in self._context.state.all(NodeClaim):
-            if claim.deleting or claim.metadata.name in self._taken:
+            if claim.deleting or claim.metadata.name in self._taken or not self._begun_on(claim):
                 continue
             tidy = False
             try:
@@ -202,6 +202,15 @@ class Execution:
                 self._failed(Failure("disruption", claim.metadata.name, error))
             found = found or not tidy
         return found
+
+    def _begun_on(self, claim: NodeClaim) -> bool:
+        """True iff a command left something on the claim or its node, or it cannot be told."""
+        node = self._context.state.node_of(claim)
+        try:
+            tainted = node is not None and not node.deleting and _tainted(node)
+            return tainted or condition(claim.status.conditions, DISRUPTION_REASON) is not None
+        except Exception:
+            return True
 
     async def _undo(self, claim: NodeClaim) -> bool:
         """Take off what a command put on the claim and its node; False iff there is nothing."""

@@ -27,11 +27,14 @@ def node_views(
     """
     state = context.state
     found = []
+    pools: dict[str, NodePool | None] = {}
     tables: dict[str, Mapping[Offer, int]] = {}
     volumes: dict[str, int] = {}
     for claim in state.all(NodeClaim):
         name = claim.metadata.labels.get(labels.NODEPOOL, "")
-        pool = state.get(NodePool, name)
+        if name not in pools:
+            pools[name] = state.get(NodePool, name)
+        pool = pools[name]
         if pool is not None and name not in tables:
             with context.panics.alone("disruption", name, pool):  # without prices its nodes stay
                 tables[name], volumes[name] = {}, 0

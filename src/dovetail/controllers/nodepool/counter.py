@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from dovetail.api.codec import encode
-from dovetail.api.core import Node
-from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import NotFound
-from dovetail.cluster.usage import BASE, NODES, usage_by_pool
+from dovetail.cluster.pool_usage import PoolUsage
+from dovetail.cluster.usage import BASE, NODES
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import every
 from dovetail.model.resources import Resources, add, quantities
@@ -23,8 +22,9 @@ class NodePoolCounter:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        # What the last full count saw. The state answers the same tuples until something in them changes.
-        self._counted: tuple[object, ...] | None = None
+        self._usage = PoolUsage(context.state)
+        # The pools and the usage as of the last count that was written.
+        self._written: tuple[tuple[NodePool, ...], dict[str, dict[str, int]]] | None = None
 
     async def run(self) -> None:
         """Count for ever."""
@@ -35,16 +35,15 @@ class NodePoolCounter:
         state = self._context.state
         if not state.synced():
             return
-        seen = (state.all(NodePool), state.all(NodeClaim), state.all(Node), state.marked())
-        if seen == self._counted:
+        pools, usage = state.all(NodePool), self._usage.now()
+        if self._written is not None and self._written[0] is pools and self._written[1] is usage:
             return
-        self._counted = None
-        usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
-        for pool in state.all(NodePool):
+        self._written = None
+        for pool in pools:
             name = pool.metadata.name
             with self._context.panics.alone("nodepool.counter", name, pool), suppress(NotFound):
                 await self._write(pool, add(BASE, usage.get(name, {})))
-        self._counted = seen
+        self._written = pools, usage
 
     async def _write(self, pool: NodePool, used: Resources) -> None:
         """Raises NotFound."""

@@ -295,8 +295,11 @@ class MemoryServer:
         self, kind: type[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> list[Record[T]]:
         """The stored versions that match, in order of namespace and name."""
+        records = self.store.table(kind).select(namespace)
+        if not labels and not fields:
+            return [*records]
         selects = selection(kind, labels, fields)
-        return [record for record in self.store.table(kind).select(namespace) if selects(record.document)]
+        return [record for record in records if selects(record.document)]
 
     def watch(
         self, kind: type[T], namespace: str = "", *, resource_version: str, labels: str = "", fields: str = ""

@@ -58,6 +58,10 @@ class FaultyProvider(Over):
         await super().delete(provider_id)
         self._epoch.step()
 
+    def known_drift(self, claim: NodeClaim, node_class: Any) -> str | None:  # noqa: ARG002 - of no claim
+        """See Provider: as long as the call may fail, it is made."""
+        return None
+
     async def call(self, name: str, about: Any, made: Callable[[], Awaitable[T]]) -> T:
         """See Over."""
         self._enter(name, about.metadata.name if isinstance(about, Object) else about)
