@@ -189,3 +189,27 @@ def test_what_finds_none_to_change_with_does_when_it_is_refused_later() -> None:
     world.pod("tiny-1", 1, "n3")
     world.exchange.lost(next(pod for pod in world.state.all(Pod) if pod.metadata.name == "big-1"))
     assert world.places() == {"big-1": "n3", "wide-1": "n2", "tiny-1": "n3"}
+
+
+def test_places_are_passed_on_over_a_third_machine() -> None:
+    world = World()
+    for name, disk in (("n1", "ssd"), ("n2", "ssd"), ("n4", "hdd")):
+        world.node(name, 2, disk=disk)
+    world.pod("web-1", 2, "n1", nodeSelector={"disk": "ssd"})
+    world.pod("small-1", 1, "n2")
+    world.pod("job-1", 2, "n4")
+    world.bind("job-1", 2, "n1")
+    assert world.places() == {"web-1": "n2", "small-1": "n4"}
+
+
+def test_what_lacks_room_is_looked_at_again_when_another_place_is_left() -> None:
+    world = World()
+    for name, disk in (("n1", "ssd"), ("n2", "ssd"), ("n4", "hdd")):
+        world.node(name, 2, disk=disk)
+    world.pod("web-1", 2, "n1", nodeSelector={"disk": "ssd"})
+    world.pod("fixed-1", 2, "n2", **VOLUME)
+    world.pod("job-1", 2, "n4")
+    world.bind("job-1", 2, "n1")
+    assert world.places()["web-1"] == "n1"
+    world.bind("fixed-1", 2, "n4", **VOLUME)
+    assert world.places() == {"web-1": "n2"}

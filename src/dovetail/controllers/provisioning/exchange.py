@@ -3,18 +3,22 @@
 Nominated as before, they would be more than their node holds. Each would then keep the next one out, until
 one is refused while no room is free, and a node is bought for it. Yet as much is left free as was taken: the
 pod's own place, which is given to another at once, as the scheduler does not wait. Where that is of no use,
-they change places with pods of any other machine: what is not mended while many wait cannot be later.
+they change places with pods of any other machine, or pass them on over several: what is not mended while many
+wait cannot be later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 from itertools import chain
 
 from dovetail.api.core import Node, Pod
 from dovetail.cluster.nodes import Machine, is_ephemeral
 from dovetail.cluster.state import State
 from dovetail.controllers.provisioning.causes import leans
+from dovetail.controllers.provisioning.passing import BYTES, Candidate, Crowd, passed_on
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.resources import CPU, MEMORY, Resources, add, pod_requests, subtract, total
@@ -22,6 +26,8 @@ from dovetail.model.selector import node_rule
 from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
 
 FEW = 32  # pods of a machine that are looked at: each may be compared with each of another one
+ROOMY = 32  # machines that places are passed on over, beside those that lack room: those with the most
+REMEMBERED = 128  # machines on which pods had places that they left, or took
 
 
 class Exchange:
@@ -31,6 +37,8 @@ class Exchange:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._crowded: dict[str, None] = {}  # names of machines that lacked room, as there was no way
+        self._had: dict[str, None] = {}  # of those with places that pods left or took, the latest last
         state.on_bound(self._bound)
 
     def lost(self, pod: Pod) -> None:
@@ -41,27 +49,99 @@ class Exchange:
         waiting = self._waiting(place)
         if enough(self._free(place, waiting)) or not any(map(movable, waiting)):
             return
-        for other in self._state.promised_machines():
-            if other.name != place.name and self._relieve(place, waiting, other):
-                return
+        if not self._relieved(place, waiting, self._state.promised_machines()):
+            self._crowded[place.name] = None
 
     def _bound(self, pod: Pod, place: str) -> None:
         node, left = self._state.get(Node, pod.spec.node_name), self._state.staying(place)
-        if node is None or left is None or node.metadata.name == left.name:
-            return
+        if left is not None:
+            self._remember(left)
+        if node is not None and left is not None and node.metadata.name != left.name:
+            self._replaced(pod, node, left)
+        if self._crowded:
+            self._look_again()
+
+    def _replaced(self, pod: Pod, node: Node, left: Machine) -> None:
+        """The pod went to that node instead of the machine with its place."""
         there = Machine(node, self._state.claim_of(node))
         if owner_of(pod) and not _has_claims(pod):
             # To any rule they are the same, so the other has the place; where it had its own, room is left.
             other = self._like(pod, there, left)
             if other is not None:
                 before = self._state.promised(other)
-                self._state.promise(other, place)
-                left = before
-        if left is not None and left.name != there.name:
-            waiting = self._waiting(there)
-            for machine in chain((left,), self._state.promised_machines()):
-                if machine.name != there.name and self._relieve(there, waiting, machine):
+                self._state.promise(other, left.name)
+                if before is None:
                     return
+                self._remember(before)
+                left = before
+        if left.name != there.name:
+            machines = chain((left,), self._state.promised_machines())
+            if not self._relieved(there, self._waiting(there), machines):
+                self._crowded[there.name] = None
+
+    def _remember(self, machine: Machine) -> None:
+        """There may be room when no pod has a place there any more."""
+        self._had.pop(machine.name, None)
+        self._had[machine.name] = None
+        if len(self._had) > REMEMBERED:
+            del self._had[next(iter(self._had))]
+
+    def _look_again(self) -> None:
+        """At machines that lacked room: others wait now, or others are nominated."""
+        for name in tuple(self._crowded):
+            machine = self._state.staying(name)
+            if machine is None or self._relieved(
+                machine, self._waiting(machine), self._state.promised_machines()
+            ):
+                del self._crowded[name]
+        if self._crowded:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Pass places on over several machines: if it can be, of pods that are not nominated now, as the
+        room of others is open until they are again.
+        """
+        waiting = defaultdict[str, list[Pod]](list)
+        for pod, place in self._state.places(self._state.pods_on("")):
+            waiting[place.name].append(pod)
+        machines = self._machines(waiting)
+        moves = passed_on(self._crowds(machines, waiting, idle=True)) or passed_on(
+            self._crowds(machines, waiting, idle=False)
+        )
+        for pod, name in moves:
+            self._state.promise(pod, name)
+
+    def _machines(self, waiting: Mapping[str, Sequence[Pod]]) -> list[Machine]:
+        """Those that lack room, and those with the most room of others with places, or which had any."""
+        known = {machine.name: machine for machine in self._state.promised_machines()}
+        for name in (*self._had, *self._crowded):
+            machine = self._state.staying(name)
+            if machine is None:
+                self._had.pop(name, None)
+            else:
+                known[machine.name] = machine
+        free = {name: self._free(machine, waiting.get(name, ())) for name, machine in known.items()}
+        lacking = [name for name in known if not enough(free[name])]
+        roomy = nlargest(ROOMY, known.keys() - lacking, key=lambda name: (_room(free[name]), name))
+        return [known[name] for name in (*lacking, *roomy)]
+
+    def _crowds(
+        self, machines: Sequence[Machine], waiting: Mapping[str, Sequence[Pod]], *, idle: bool
+    ) -> list[Crowd]:
+        """The machines, with the pods that may have another place; `idle`: only those not nominated now."""
+        suit: dict[str, frozenset[int]] = {}
+        crowds = []
+        for machine in machines:
+            pods = waiting.get(machine.name, ())
+            able = [pod for pod in pods if movable(pod) and not (idle and _nominated(pod))]
+            candidates = []
+            for pod in sorted(able, key=_nominated):
+                kind = f"{owner_of(pod) or pod.key} {sorted(pod_requests(pod).items())}"
+                if kind not in suit:
+                    suit[kind] = frozenset(n for n, other in enumerate(machines) if suits(pod, other))
+                candidates.append(Candidate(pod, kind, suit[kind], leans(pod)))
+            crowds.append(Crowd(machine.name, zone_of(machine), self._free(machine, pods), tuple(candidates)))
+        return crowds
 
     def _like(self, pod: Pod, there: Machine, left: Machine) -> Pod | None:
         """One that is alike and waits, with a place on the machine, or else in its zone if that was left."""
@@ -83,6 +163,12 @@ class Exchange:
             if pod is not None and not pod.spec.node_name and owner in (None, owner_of(pod))
         )
         return [pod for pod, place in found if place.name == machine.name]
+
+    def _relieved(self, crowded: Machine, waiting: Sequence[Pod], others: Iterable[Machine]) -> bool:
+        """True iff the machine has room for all that wait, or one of the others relieved it."""
+        if enough(self._free(crowded, waiting)):
+            return True
+        return any(other.name != crowded.name and self._relieve(crowded, waiting, other) for other in others)
 
     def _relieve(self, crowded: Machine, waiting: Sequence[Pod], other: Machine) -> bool:
         """Where more pods wait for the first machine than it has room for, one goes to the other: the
@@ -154,6 +240,11 @@ def enough(room: Resources) -> bool:
 
 def zone_of(machine: Machine) -> str:
     return machine.subject.metadata.labels.get(labels.ZONE, "")
+
+
+def _room(free: Resources) -> int:
+    """How much CPU and memory there is, in thousandths of CPUs."""
+    return free.get(CPU, 0) + free.get(MEMORY, 0) // BYTES
 
 
 def _nominated(pod: Pod) -> bool:
