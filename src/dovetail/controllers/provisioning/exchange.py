@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, product
 
 from dovetail.api.core import Node, Pod
 from dovetail.cluster.nodes import Machine, is_ephemeral
@@ -49,7 +49,7 @@ class Exchange:
         waiting = self._waiting(place)
         if enough(self._free(place, waiting)) or not any(map(movable, waiting)):
             return
-        if not self._relieved(place, waiting, self._state.promised_machines()):
+        if not self._relieved(place, waiting, self._near(place)):
             self._crowded[place.name] = None
 
     def _bound(self, pod: Pod, place: str) -> None:
@@ -75,7 +75,7 @@ class Exchange:
                 self._remember(before)
                 left = before
         if left.name != there.name:
-            machines = chain((left,), self._state.promised_machines())
+            machines = chain((left,), self._near(there))
             if not self._relieved(there, self._waiting(there), machines):
                 self._crowded[there.name] = None
 
@@ -86,28 +86,32 @@ class Exchange:
         if len(self._had) > REMEMBERED:
             del self._had[next(iter(self._had))]
 
+    def _near(self, machine: Machine) -> list[Machine]:
+        """The machines with places, first those in the zone: what else a zone has room for is kept."""
+        return sorted(self._state.promised_machines(), key=lambda other: zone_of(other) != zone_of(machine))
+
     def _look_again(self) -> None:
         """At machines that lacked room: others wait now, or others are nominated."""
         for name in tuple(self._crowded):
             machine = self._state.staying(name)
-            if machine is None or self._relieved(
-                machine, self._waiting(machine), self._state.promised_machines()
-            ):
+            if machine is None or self._relieved(machine, self._waiting(machine), self._near(machine)):
                 del self._crowded[name]
         if self._crowded:
             self._pass_on()
 
     def _pass_on(self) -> None:
         """Pass places on over several machines: if it can be, of pods that are not nominated now, as the
-        room of others is open until they are again.
+        room of others is open until they are again, and in their own zones, as there may be none left for
+        those that must stay in one.
         """
         waiting = defaultdict[str, list[Pod]](list)
         for pod, place in self._state.places(self._state.pods_on("")):
             waiting[place.name].append(pod)
         machines = self._machines(waiting)
-        moves = passed_on(self._crowds(machines, waiting, idle=True)) or passed_on(
-            self._crowds(machines, waiting, idle=False)
-        )
+        for idle, stay in product((True, False), repeat=2):
+            moves = passed_on(self._crowds(machines, waiting, idle=idle, stay=stay))
+            if moves:
+                break
         for pod, name in moves:
             self._state.promise(pod, name)
 
@@ -126,9 +130,11 @@ class Exchange:
         return [known[name] for name in (*lacking, *roomy)]
 
     def _crowds(
-        self, machines: Sequence[Machine], waiting: Mapping[str, Sequence[Pod]], *, idle: bool
+        self, machines: Sequence[Machine], waiting: Mapping[str, Sequence[Pod]], *, idle: bool, stay: bool
     ) -> list[Crowd]:
-        """The machines, with the pods that may have another place; `idle`: only those not nominated now."""
+        """The machines, with the pods that may have another place; `idle`: only those not nominated now;
+        `stay`: all in their own zones.
+        """
         suit: dict[str, frozenset[int]] = {}
         crowds = []
         for machine in machines:
@@ -139,7 +145,7 @@ class Exchange:
                 kind = f"{owner_of(pod) or pod.key} {sorted(pod_requests(pod).items())}"
                 if kind not in suit:
                     suit[kind] = frozenset(n for n, other in enumerate(machines) if suits(pod, other))
-                candidates.append(Candidate(pod, kind, suit[kind], leans(pod)))
+                candidates.append(Candidate(pod, kind, suit[kind], stay or leans(pod)))
             crowds.append(Crowd(machine.name, zone_of(machine), self._free(machine, pods), tuple(candidates)))
         return crowds
 
