@@ -48,7 +48,7 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # 1.5 times in all. Writing a plan down takes so many times as long as encoding, without and with pods that
 # have a node: 0.4 to 1.1 in all.
 _PROOF = 2.0  # times as long as encoding: the cheap proofs
-_SCOPE = 3.0  # times as long as it takes to work out what they are about: the same, of thousands of classes
+_SCOPE = 4.0  # times as long as it takes to work out what they are about: the same, of thousands of classes
 _NODES, _COPY, _COPIES, _CLOSING, _WRITING = 0.8, 0.01, 50, 0.3, 0.4
 _PACKING = 1.4
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes

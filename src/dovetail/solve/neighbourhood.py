@@ -99,17 +99,16 @@ def _as_free(context: SolveContext, before: Answer, after: Answer) -> bool:
 
 def _moves(target_nodes: Sequence[TargetNode], waiting: _Pods) -> Iterator[Move]:
     """Those worth a try: single nodes first."""
-    numbers = range(len(target_nodes))
     if waiting:
-        for number in numbers:
+        for number, node in enumerate(target_nodes):
             yield _emptied(target_nodes, (number,), waiting)
-            for pods in target_nodes[number].pods:
-                if len(target_nodes[number].pods) > 1 or len(pods[2]) > 1:
+            for pods in node.pods:
+                if len(node.pods) > 1 or len(pods[2]) > 1:
                     yield _without(target_nodes, number, (pods[0], pods[2][-1]), waiting)
-        for pair in combinations(numbers, 2):
+        for pair in combinations(range(len(target_nodes)), 2):
             yield _emptied(target_nodes, pair, waiting)
         return
-    bought = [number for number in numbers if target_nodes[number].row < 0]
+    bought = [number for number, node in enumerate(target_nodes) if node.row < 0]
     for some in chain(combinations(bought, 1), combinations(bought, 2)):
         yield _emptied(target_nodes, some, ())
 

@@ -91,8 +91,7 @@ def _relaxed(
         for unit in item.units(bundle)
     ]
     units += [unit for placed in existing.values() for unit in placed]
-    different = dict.fromkeys(unit[:2] for unit in units)  # one value for all pods of a pod class and level
-    given_up = {kind: pod_classes[kind[0]].levels[kind[1]].given_up for kind in different}
+    given_up = {at: pod_classes[at[0]].levels[at[1]].given_up for at in {unit[:2] for unit in units}}
     return [(unit.pod, words) for unit in units if (words := given_up[unit[:2]])]
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, holding
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, distinct, holding
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 from dovetail.solve.tolerances import SEVERAL
@@ -92,18 +92,21 @@ def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Ma
     if len(useful) <= SEVERAL:
         return useful
     order = useful[np.lexsort((-capacity[useful].sum(axis=1), price[useful]))]
-    groups = alike(feasible.T, order.tolist())
-    kept = [column for group in groups for column in _unbeaten(np.array(group), capacity, protected)]
-    return np.array(sorted(kept), dtype=np.int64)
+    # The first of equal ones is enough: types are sold in many zones.
+    sizes = np.column_stack([capacity[order], np.where(protected[order], order, -1)]).view(np.uint8)
+    some = order[distinct(np.hstack([np.packbits(feasible[:, order], axis=0).T, sizes]))]
+    groups = [some[group] for group in alike(feasible[:, some].T)]
+    kept = [group if len(group) == 1 else _unbeaten(group, capacity, protected) for group in groups]
+    return np.sort(np.concatenate(kept))
 
 
-def _unbeaten(group: npt.NDArray[np.int64], capacity: Amounts, protected: Mask) -> list[int]:
+def _unbeaten(group: Amounts, capacity: Amounts, protected: Mask) -> Amounts:
     """Of columns in order of price, those that no earlier one replaces; protected ones replace none.
 
     What a replaced one would replace, another does already: to compare with those that stay is enough, so it
     takes time by columns times those that stay.
     """
-    kept: list[npt.NDArray[np.int64]] = []
+    kept: list[Amounts] = []
     front = np.zeros((0, capacity.shape[1]), dtype=np.int64)  # capacities of those that may replace others
     for start in range(0, len(group), BLOCK):
         block = group[start : start + BLOCK]
@@ -112,7 +115,7 @@ def _unbeaten(group: npt.NDArray[np.int64], capacity: Amounts, protected: Mask) 
         block = block[protected[block] | ~replaces.any(axis=1)]
         kept.append(block)
         front = np.concatenate([front, capacity[block[~protected[block]]]])
-    return np.concatenate(kept).tolist() if kept else []
+    return np.concatenate(kept)
 
 
 def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> npt.NDArray[np.int64]:

@@ -353,13 +353,10 @@ class PoolTable:
         found = self._types_meeting(item)[self.column_type] & meets[self._sold.kind]
         if item.key == labels.RESERVATION_ID and not item.allows_absence():
             # A label that only some offerings carry is absent from the others.
-            found &= self._defining(item.key)
+            types = np.array([item.key in kind.requirements.by_key for kind in self.types], dtype=np.bool_)
+            kinds = np.array([item.key in kind.by_key for kind in self._sold.kinds], dtype=np.bool_)
+            found &= types[self.column_type] | kinds[self._sold.kind]
         return found
-
-    def _defining(self, key: str) -> Mask:
-        types = np.array([key in kind.requirements.by_key for kind in self.types], dtype=np.bool_)
-        kinds = np.array([key in kind.by_key for kind in self._sold.kinds], dtype=np.bool_)
-        return np.asarray(types[self.column_type] | kinds[self._sold.kind], dtype=np.bool_)
 
 
 def _only(found: Requirement | None) -> str:

@@ -71,11 +71,10 @@ class _Nodes:
     def __init__(self, stock: Stock, sold: tuple[Amounts, Floats], left: Amounts) -> None:
         """`sold`: columns (W,), the cheapest first, and what a node of each is charged (W,)."""
         self._stock, self._hasty = stock, stock.instance.work.clock.hasty
-        usable, self._charge = sold
-        self._usable = usable
-        self._capacity = stock.capacity[usable]
+        self._usable, self._charge = sold
+        self._capacity = stock.capacity[self._usable]
         self._per_room = np.ascontiguousarray(1.0 / np.maximum(self._capacity, 1).T)  # (R, W)
-        self._feasible = np.take(stock.feasible, usable, axis=1)
+        self._feasible = np.take(stock.feasible, self._usable, axis=1)
         self._conflict = stock.item_classes.conflict
         self._clashing: list[bool] = np.asarray(self._conflict.any(axis=1)).tolist()  # per kind
         self._closing = np.packbits(self._conflict, axis=1)  # a bit per kind
