@@ -255,7 +255,7 @@ def test_what_a_proof_is_about_tells_how_long_it_takes() -> None:
         found[moment] = work.clock.provable(scoped=True), work.clock.provable()
     assert found == {56: (True, True), 57: (False, False)}
     with work.clock.scoping():
-        moment = 68
+        moment = 58
     assert work.clock.provable(scoped=True)
     found = {}
     for moment in (76, 77):
