@@ -10,20 +10,26 @@ from dovetail.base.memo import by_identity
 from dovetail.disrupt.consolidation.churn import workload
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
+from dovetail.model.labels import ALIASES, HOSTNAME
 from dovetail.model.requirement import Requirement
 from dovetail.model.resources import excess, pod_requests
+from dovetail.model.spread import SpreadRule, spread_rules
 
 Asked = tuple[tuple[str, int], ...]  # what a pod asks for, in order of names
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Of one pod. `plannable`: it is in plans whatever volumes there are (`left_out` looks at these too)."""
+    """Of one pod. `plannable`: it is in plans whatever volumes there are (`left_out` looks at these too).
+
+    `spread` is what says in which zones or the like it may run, if nothing else does.
+    """
 
     workload: str
     asked: Asked
     tolerations: tuple[Toleration, ...]
     plannable: bool
+    spread: SpreadRule | None
 
 
 @by_identity(32_768)
@@ -31,7 +37,16 @@ def demand(pod: Pod) -> Demand:
     """All of it at once: asked of each pod of a node again whenever any other pod there changes."""
     spec = pod.spec
     plannable = not (spec.resource_claims or spec.volumes or excess(pod))
-    return Demand(workload(pod), tuple(sorted(pod_requests(pod).items())), spec.tolerations, plannable)
+    asked = tuple(sorted(pod_requests(pod).items()))
+    return Demand(workload(pod), asked, spec.tolerations, plannable, _spread(pod))
+
+
+def _spread(pod: Pod) -> SpreadRule | None:
+    spec, constraints = pod.spec, pod.spec.topology_spread_constraints
+    if not constraints or spec.affinity or spec.node_selector or spec.volumes or not pod.metadata.namespace:
+        return None
+    over = [rule for rule in spread_rules(pod) if ALIASES.get(rule.key, rule.key) != HOSTNAME]
+    return over[0] if len(over) == 1 and over[0].selects_self and not over[0].honor_taints else None
 
 
 @by_identity(32_768)

@@ -16,6 +16,8 @@ from dovetail.model import labels
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
+from dovetail.model.spread import SpreadRule
+from dovetail.solve.instance.interning import Sort, sort_of
 
 NODES = "nodes"
 MOST_AVOIDED = 50  # nodes that ask pods to go elsewhere at the same time: they go one after the other
@@ -23,6 +25,15 @@ MOST_AVOIDED = 50  # nodes that ask pods to go elsewhere at the same time: they 
 MULTI, SINGLE = "multi", "single"  # sets of nodes, and one node after the other
 
 Offer = tuple[str, str, str]  # what a node was bought as: instance type, zone, capacity type
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Pods of a node that ask for the same and have the same labels, and the spread that they share."""
+
+    sample: Pod
+    rule: SpreadRule
+    number: int
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,20 @@ class Candidate:
     def plannable(self) -> bool:
         """True iff all its pods are in plans, whatever volumes there are."""
         return all(one.plannable for one in self._demands)
+
+    @cached_property
+    def spread(self) -> tuple[Alike, ...]:
+        """Those of its pods that nothing but a spread keeps off nodes, and that alone count for it."""
+        found: dict[Sort, tuple[Pod, SpreadRule, int]] = {}
+        for pod, each in zip(self.pods, self._demands, strict=True):
+            if each.spread is not None:
+                sort = sort_of(pod)
+                _, rule, number = found.get(sort, (pod, each.spread, 0))
+                found[sort] = pod, rule, number + 1
+        return tuple(Alike(*each) for each in found.values() if self._counted(each[1]) == each[2])
+
+    def _counted(self, rule: SpreadRule) -> int:
+        return sum(rule.counts(pod.metadata.namespace, pod.metadata.labels) for pod in self.pods)
 
     @property
     def needed(self) -> int:
