@@ -44,6 +44,12 @@ class NodeView:
     queued: bool = False  # a command disrupts it already
     price: int | None = None
 
+    def like(self, before: NodeView) -> NodeView:
+        """Itself, knowing what was worked out of the very same pods before."""
+        for name in _OF_PODS & before.__dict__.keys():
+            self.__dict__[name] = before.__dict__[name]
+        return self
+
     @property
     def name(self) -> str:
         """The node's name, or the claim's while there is no node."""
@@ -101,6 +107,10 @@ class NodeView:
     def rank(self) -> tuple[float, str]:
         """Sorts what saves most per disrupted pod first."""
         return (-(self.price or 0) / (1 + self.disruption_cost()), self.name)
+
+
+# What follows from a node's pods alone.
+_OF_PODS = frozenset(("_evictions", "moving", "leaving", "protected", "empty", "_cost"))
 
 
 def judge_alone(view: NodeView, now: int) -> None:

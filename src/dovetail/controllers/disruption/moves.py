@@ -52,8 +52,9 @@ class MoveBook:
             if old is None:
                 self._present.add(view.pods)
             elif old.pods is not view.pods:
-                self._present.remove(old.pods)
-                self._present.add(view.pods)
+                gone, come = set(map(id, old.pods)), set(map(id, view.pods))
+                self._present.remove(pod for pod in old.pods if id(pod) not in come)
+                self._present.add(pod for pod in view.pods if id(pod) not in gone)
         for view in before.values():
             self._present.remove(view.pods)
 

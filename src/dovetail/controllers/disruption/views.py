@@ -58,7 +58,8 @@ def node_views(
         ):
             found.append(old)
         else:
-            found.append(NodeView(claim, node, pool, pods, nominated, going, taken, price))
+            view = NodeView(claim, node, pool, pods, nominated, going, taken, price)
+            found.append(view.like(old) if old is not None and old.pods is pods else view)
     return tuple(found)
 
 

@@ -27,6 +27,7 @@ from dovetail.model.left_out import left_out
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
+from dovetail.model.resources import CPU, MEMORY, PODS
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.instance.arrays import Floats, Mask
 
@@ -35,6 +36,8 @@ _EXACT = 1e-9  # of what pods ask for: sums of floats are off by less
 # Of an array of several candidates: those of a cluster of 70 nodes are looked at in one go, and those of
 # thousands of nodes, or of pods that all differ, a few at a time.
 _ENTRIES = 1_000_000
+
+_ALWAYS = (CPU, MEMORY, PODS)  # as the solver does, so that nodes know what is free of each
 
 _Homeless = tuple[dict[str, float], dict[str, float]]
 
@@ -59,7 +62,7 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
     crowded = free.crowded(spot)
     # Where others may be replaced, a set with one of them may buy what suits spread pods.
     spread = None
-    if len(spot) == len(question.candidates):
+    if all(candidate.spot for candidate in question.candidates):
         spread = SpreadRoom(question.problem, market.reach, free.slots)
     for candidate, (on_quiet, left) in zip(spot, free.homeless(spot), strict=True):
         stays = on_quiet or candidate.name in crowded
@@ -192,7 +195,8 @@ class _Free:
     def __init__(self, question: Question, candidates: Sequence[Candidate]) -> None:
         self._moving = _Pods.of([demand(pod) for pod in question.problem.pods if pod.key in question.moving])
         some = (one.resources for one in candidates)
-        self._names = sorted(frozenset(name for each in self._moving.kinds for name, _ in each).union(*some))
+        wanted = frozenset(name for each in self._moving.kinds for name, _ in each).union(_ALWAYS, *some)
+        self._names = tuple(sorted(wanted))
         nodes = [
             node for node in question.problem.nodes if node.initialized and node.name not in question.closed
         ]
@@ -202,10 +206,7 @@ class _Free:
             hard = tuple(taint for taint in node.taints if taint.effect in HARD_EFFECTS)
             if hard:
                 self._tainted.setdefault(hard, []).append(row)
-        free = [
-            [there.get(name, 0) - taken.get(name, 0) for name in self._names]
-            for there, taken in [(node.allocatable, node.occupancy.requests) for node in nodes]
-        ]
+        free = [node.free(self._names) for node in nodes]
         self._free = np.array(free, dtype=np.float64).reshape(len(nodes), len(self._names))
         # Which nodes count, once those that are quiet and once all of them, (2, N).
         quiet = [node.name not in question.restless for node in nodes]
@@ -253,8 +254,14 @@ class _Free:
             dtype=np.float64,
         ).reshape(len(candidates), len(kinds))
         slots = np.minimum(self._slots(asked), many[:, :, None])  # (C, S, N)
+        shut: dict[frozenset[tuple[Toleration, ...]], list[int]] = {}  # most candidates' pods obey the same
         for index, one in enumerate(candidates):
-            slots[index, :, self._shut(one, others)] = 0.0
+            tolerated = one.tolerations | others.tolerations
+            rows = shut.get(tolerated)
+            if rows is None:
+                rows = shut[tolerated] = self._shut(tolerated)
+            own = self._row.get(one.name)
+            slots[index, :, rows if own is None else [own, *rows]] = 0.0
         need = many @ asked  # (C, R)
         # Each kind with all nodes to itself, (C, 2, R).
         alone = np.maximum(many[:, None, :] - self._counts @ slots.transpose(0, 2, 1), 0.0) @ asked
@@ -268,11 +275,9 @@ class _Free:
             )
             yield on_quiet, on_any
 
-    def _shut(self, candidate: Candidate, others: _Pods) -> list[int]:
-        """Rows of nodes that take none of these pods: its own, and those whose taints all of them obey."""
-        own = self._row.get(candidate.name)
-        rows = [] if own is None else [own]
-        tolerated = candidate.tolerations | others.tolerations
+    def _shut(self, tolerated: frozenset[tuple[Toleration, ...]]) -> list[int]:
+        """Rows of nodes whose taints all such pods obey."""
+        rows = []
         for taints, there in self._tainted.items():
             if all(untolerated(taints, each) for each in tolerated):
                 rows += there
@@ -286,14 +291,16 @@ class _Free:
         candidate has; `slots` (C, S, N): how many of each a node has room for, of that kind alone.
         """
         # Many candidates have the same kinds.
-        sets, which = np.unique(has, axis=0, return_inverse=True)
+        known: dict[bytes, int] = {}
+        which = [known.setdefault(row.tobytes(), len(known)) for row in has]
+        sets = has[[which.index(each) for each in range(len(known))]]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = asked[:, None, :] / asked[:, :, None]  # (S, of what is free, of what is taken)
             ratio = np.where(asked[:, None, :] > 0, ratio, 0.0)
             most = np.where(sets[:, :, None, None], ratio, 0.0).max(axis=1, initial=0.0)[:, :, :, None]
             free = np.maximum(self._free, 0.0).T[:, None, :]
             bounds = np.where((free == 0) & np.isinf(most), np.inf, free * most).min(axis=1, initial=np.inf)
-        taken: Floats = np.minimum(bounds[which.reshape(-1)], asked.T @ slots)
+        taken: Floats = np.minimum(bounds[which], asked.T @ slots)
         return taken
 
     def _slots(self, asked: Floats) -> Floats:
@@ -313,10 +320,12 @@ def _together(
     some: list[Candidate] = []
     kinds = dict.fromkeys(others.kinds)
     for one in candidates:
-        wider = len(kinds.keys() | one.kinds.keys())
-        if some and (len(some) + 1) * wider * nodes > _ENTRIES:
-            yield some, tuple(kinds)
-            some, kinds = [], dict.fromkeys(others.kinds)
+        most = len(kinds) + len(one.kinds)
+        if some and (len(some) + 1) * most * nodes > _ENTRIES:
+            wider = len(kinds.keys() | one.kinds.keys())
+            if (len(some) + 1) * wider * nodes > _ENTRIES:
+                yield some, tuple(kinds)
+                some, kinds = [], dict.fromkeys(others.kinds)
         some.append(one)
         kinds.update(dict.fromkeys(one.kinds))
     if some:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dovetail.api.core import Pod, Toleration
-from dovetail.disrupt.consolidation.balanced import Score, Totals, scores
+from dovetail.disrupt.consolidation.balanced import BALANCED, Score, Totals, scores
 from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since
 from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.saving import Minimum
@@ -50,6 +50,10 @@ class Candidate:
     cost: float  # of evicting its pods: 1 for each ordinary one
     pods: tuple[Pod, ...]
     minimum: Minimum = field(default_factory=Minimum)
+
+    def same(self, other: Candidate) -> bool:
+        """True iff all is the same, and the pods are the very same."""
+        return self.pods is other.pods and self == other
 
     @property
     def spot(self) -> bool:
@@ -168,6 +172,10 @@ class Question:
         """What saving so much (nano-dollars per hour) by taking these nodes is worth to their pools."""
         moved = [(candidate.pool, candidate.price, 1 + candidate.cost) for candidate in candidates]
         return scores(moved, saving, self.totals)
+
+    def weighs(self, pool: str) -> bool:
+        """True iff the pool's policy may refuse a move for its scores."""
+        return pool in self.totals and self.totals[pool].policy == BALANCED
 
     def without(self, leaving: Sequence[Candidate], *, quiet: bool = False) -> Problem:
         """The problem of placing the pods of these nodes, once the nodes are gone; `quiet`: on quiet ones."""

@@ -178,7 +178,9 @@ class _Search:
         """What the pods of all candidates must cost at least, of those that are held back as well."""
         if not self._held:
             return self._prospects.bound
-        return Prospects(self._question, self._question.candidates, self._work).bound
+        # What pods are worth has nothing to do with the nodes that there are: to read them is for nothing.
+        alone = replace(self._question, problem=replace(self._question.problem, nodes=()))
+        return Prospects(alone, self._question.candidates, self._work).bound
 
     def _refusals(self) -> tuple[Refusal, ...]:
         return tuple(Refusal(name, text) for name, text in sorted(self._stay.items()))
@@ -207,7 +209,8 @@ class _Search:
                 self._stay[candidate.name] = MOVED_ENOUGH
                 continue
             try:  # it saves no more than all that it costs
-                check(self._question.scores([candidate], candidate.price))
+                if self._question.weighs(candidate.pool):
+                    check(self._question.scores([candidate], candidate.price))
             except Refused as refused:
                 self._stay[candidate.name] = str(refused)
             else:
