@@ -15,15 +15,17 @@ from test_consolidation_candidates import ROOM, existing, kind
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod, Taint
 from dovetail.api.karpenter.nodepool import NodeClassRef
-from dovetail.disrupt.consolidation.irreplaceable_spot import Market, held_back
+from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED
 from dovetail.disrupt.consolidation.question import Candidate, Question
-from dovetail.disrupt.consolidation.spread_room import shared_out
+from dovetail.disrupt.consolidation.search import search
+from dovetail.disrupt.consolidation.spread_room import Reach, SpreadRoom, shared_out
 from dovetail.model import labels
 from dovetail.model.offering import Offering
 from dovetail.model.problem import Budget, ExistingNode, Options, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import pod_requests
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.solver import solve
 
 DOLLAR = 1_000_000_000
@@ -85,10 +87,8 @@ def asked(
     return Question(Problem((), (sold or pool("abc"),), (own, *nodes)), (one,), {"p": 5}, **more)
 
 
-def stays(question: Question) -> bool:
-    held = held_back(question, question.candidates, Market())
-    assert set(held.values()) <= {SPOT_DISABLED}
-    return "own" in held
+def stays(question: Question, reach: Reach | None = None) -> bool:
+    return SpreadRoom(question, reach or Reach()).lacks(question.candidates[0])
 
 
 ONE = (pod("one", **SOFT),)
@@ -140,6 +140,15 @@ def left(question: Question) -> bool:
     return any(leaving.key not in placed for leaving in one.pods)
 
 
+def test_the_search_ends_without_a_plan_and_says_why() -> None:
+    question = asked(ONE, *FULL)
+    with pytest.raises(StopIteration) as stopped:
+        next(search(question, Memory(), SolveBudget(Budget(1_000_000)), 0))
+    finding = stopped.value.value
+    assert [(item.name, item.text) for item in finding.refusals] == [("own", SPOT_DISABLED)]
+    assert (finding.move, finding.complete, finding.next) == (None, True, ())
+
+
 def test_a_pod_that_waits_and_counts_for_the_spread_leaves_it_open() -> None:
     question = asked(ONE, *FULL)
     for waiting, stay in ((pod("w"), False), (pod("w", app="b"), True)):
@@ -154,12 +163,6 @@ def test_where_preferences_do_not_count_only_what_must_hold_does() -> None:
         assert stays(replace(question, problem=problem)) is stay
 
 
-def test_where_others_may_be_replaced_nothing_is_said() -> None:
-    question = asked(ONE, *FULL)
-    other = Candidate("n1", "p", ("m", "b", "on-demand"), DOLLAR, 1.0, FULL[0].pods)
-    assert not stays(replace(question, candidates=(*question.candidates, other)))
-
-
 def test_pods_that_keep_others_out_of_whole_zones_leave_it_open() -> None:
     term = {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "other"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -172,10 +175,9 @@ def test_pods_that_keep_others_out_of_whole_zones_leave_it_open() -> None:
 
 
 def test_offers_that_change_are_read_anew() -> None:
-    market = Market()
+    reach = Reach()
     for zones, stay in (("abc", True), ("ab", False), ("abc", True)):
-        question = asked(ONE, *FULL, sold=pool(zones))
-        assert bool(held_back(question, question.candidates, market)) is stay
+        assert stays(asked(ONE, *FULL, sold=pool(zones)), reach) is stay
 
 
 @pytest.mark.parametrize(

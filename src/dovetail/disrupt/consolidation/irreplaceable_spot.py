@@ -21,7 +21,7 @@ from dovetail.api.core import Taint, Toleration
 from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED, UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Question
-from dovetail.disrupt.consolidation.spread_room import Reach, SpreadRoom
+from dovetail.disrupt.consolidation.spread_room import Reach
 from dovetail.model import labels
 from dovetail.model.left_out import left_out
 from dovetail.model.offering import InstanceType, Offering
@@ -50,8 +50,7 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
     that go as well leave less of it. Room on nodes that are not quiet is none to go to, but nothing is bought
     for it. What pods of nodes on their way out need is none either: they had it first. (Half of all what-ifs
     were asked right after a command, about the room that its pods were about to take, and hardly one of them
-    found a move.) Nor is room in domains that pods may not go to by their spread: of a week's other what-ifs
-    that found no move nearly all ended with that.
+    found a move.)
     """
     spot = [candidate for candidate in candidates if candidate.spot]
     if question.spot_to_spot or not spot:
@@ -60,13 +59,8 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
     found = {}
     free = _Free(question, spot)
     crowded = free.crowded(spot)
-    # Where others may be replaced, a set with one of them may buy what suits spread pods.
-    spread = None
-    if all(candidate.spot for candidate in question.candidates):
-        spread = SpreadRoom(question.problem, market.reach, free.slots)
     for candidate, (on_quiet, left) in zip(spot, free.homeless(spot), strict=True):
-        stays = on_quiet or candidate.name in crowded
-        if not stays and (spread is None or not spread.lacks(candidate)):
+        if not on_quiet and candidate.name not in crowded:
             continue
         ceiling = candidate.price - candidate.needed
         sold = market.after_spot(question.problem, candidate)
@@ -225,17 +219,6 @@ class _Free:
             return frozenset()
         found = zip(candidates, self._beside(candidates, self._moving), strict=True)
         return frozenset(one.name for one, (on_quiet, _) in found if on_quiet)
-
-    def slots(self, one: Demand) -> Mapping[str, int]:
-        """Quiet nodes that have room for such pods, and for how many, whatever else comes there."""
-        asked = np.zeros((1, len(self._names)))
-        for name, amount in one.asked:
-            asked[0, self._column[name]] = amount
-        slots = self._slots(asked)[0] * self._counts[0]
-        for taints, rows in self._tainted.items():
-            if untolerated(taints, one.tolerations):
-                slots[rows] = 0.0
-        return dict(zip(self._row, map(int, slots.tolist()), strict=True))
 
     def _beside(self, candidates: Sequence[Candidate], others: _Pods) -> Iterator[_Homeless]:
         for some, kinds in _together(candidates, others, len(self._free) * max(1, len(self._names))):

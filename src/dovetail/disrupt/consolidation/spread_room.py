@@ -8,23 +8,21 @@ whatever plan would be made: all other rules and pods only take room away.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dovetail.api.core import Pod
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.consolidation.demand import Demand, demand
-from dovetail.disrupt.consolidation.question import Alike, Candidate
+from dovetail.disrupt.consolidation.question import Alike, Candidate, Question
 from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.spread import SpreadRule
+from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.interning import Sort, sort_of
-
-# How many such pods each node has room for at most, by name, whatever else comes there.
-Slots = Callable[[Demand], Mapping[str, int]]
 
 
 class Reach:
@@ -60,15 +58,16 @@ class Reach:
 
 
 class SpreadRoom:
-    """Looks for spread pods of nodes that find no room on others, in one question.
+    """Looks for spread pods of nodes that find no room on others that are quiet, in one question.
 
-    With further nodes gone there is none either: the pods of these, alike, are as many more to be spread.
+    With further nodes gone there is none either: their pods that are alike are as many more to be spread.
     """
 
-    def __init__(self, problem: Problem, reach: Reach, slots: Slots) -> None:
-        self._problem = problem
+    def __init__(self, question: Question, reach: Reach) -> None:
+        self._problem = problem = question.problem
         self._reach = reach
-        self._slots = slots
+        shut = question.closed | question.restless
+        self._open = [node for node in problem.nodes if node.initialized and node.name not in shut]
         # Pods that keep others out of whole domains: whether one may be bought there is not certain.
         guards = (guard.pod for node in problem.nodes for guard in node.occupancy.guarded)
         self._guarded = any(map(_guards_domain, (*problem.pods, *guards)))
@@ -100,9 +99,10 @@ class SpreadRoom:
             counts = self._counts[rule] = _counted(self._problem.nodes, rule, key)
         here = _counted([own] if own is not None else [], rule, key)
         room: Counter[str] = Counter()
-        for name, number in self._slots(demand(pod)).items():
-            if name != candidate.name:
-                room[self._by_name[name].labels.get(key, "")] += number
+        asked = demand(pod)
+        for node in self._open:
+            if node is not own:
+                room[node.labels.get(key, "")] += _slots(node, asked)
         return not shared_out(
             [(counts.get(name, 0) - here.get(name, 0), room[name]) for name in sorted(reached)],
             alike.number,
@@ -123,6 +123,16 @@ def shared_out(domains: list[tuple[int, int]], pods: int, skew: int) -> bool:
         if sum(must) <= pods <= sum(most):
             return True
     return False
+
+
+def _slots(node: ExistingNode, asked: Demand) -> int:
+    """How many such pods it has room for at most, whatever else comes there."""
+    hard = (taint for taint in node.taints if taint.effect in HARD_EFFECTS)
+    if untolerated(hard, asked.tolerations):
+        return 0
+    there, taken = node.allocatable, node.occupancy.requests
+    each = ((there.get(name, 0) - taken.get(name, 0)) // most for name, most in asked.asked if most > 0)
+    return max(0, min(each))
 
 
 def _counted(nodes: Iterable[ExistingNode], rule: SpreadRule, key: str) -> Mapping[str, int]:
