@@ -70,14 +70,21 @@ LATER = pod("z")
         ("cheaper to delete", pod("a", cost="-1"), LATER),
         ("cost decides before crowding", pod("a", node="n2", cost="-5"), LATER),
         ("newer", pod("b", age=60), pod("a", age=36_000)),
-        ("equal: by uid", pod("a"), pod("b")),
         ("ages within a power of two: by uid", pod("a", age=3700), pod("b", age=3600)),
-        ("a cost that is no number counts as 0", pod("a", cost="cheap"), pod("b")),
+        ("a cost that is no number counts as 0", pod("a", cost="cheap", age=3700), pod("b", age=3600)),
     ],
 )
 def test_scale_down_deletes_first(why: str, first: Pod, second: Pod) -> None:
     for pods in ((first, second), (second, first)):
         assert replicaset.least_useful(1, pods, pods, NOW) == (first,), why
+
+
+def test_pods_of_the_same_second_go_in_an_order_that_uids_do_not_foretell() -> None:
+    """The real controller compares UIDs only where seconds differ: to place pods by UID gains nothing."""
+    pods = tuple([pod(f"{number:02}", node=f"n{number // 8}") for number in range(24)])
+    first = replicaset.least_useful(12, pods, pods, NOW)
+    assert replicaset.least_useful(12, pods[::-1], pods, NOW) == first
+    assert {one.spec.node_name for one in first} == {"n0", "n1", "n2"}
 
 
 def test_scale_down_prefers_crowded_nodes_counting_siblings() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cmp_to_key
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import condition
@@ -24,28 +26,43 @@ def least_useful(surplus: int, pods: Sequence[Pod], related: Iterable[Pod], now:
     per_node: dict[str, int] = {}
     for pod in related:
         per_node[pod.spec.node_name] = per_node.get(pod.spec.node_name, 0) + 1
-    ranked = sorted(pods, key=lambda pod: _usefulness(pod, per_node, now))
-    return tuple(ranked[:surplus])
+    drawn = sorted(pods, key=lambda pod: hashlib.blake2b(pod.metadata.uid.encode(), digest_size=8).digest())
+    ranked = sorted((_Usefulness(pod, per_node, now) for pod in drawn), key=cmp_to_key(_Usefulness.against))
+    return tuple([one.pod for one in ranked[:surplus]])
 
 
-def _usefulness(
-    pod: Pod, per_node: Mapping[str, int], now: int
-) -> tuple[int, int, int, int, int, int, int, str]:
-    """Sorts least useful first: unassigned, pending, not ready, cheap to delete, on a crowded node, new.
+class _Usefulness:
+    """Unassigned, pending, not ready, cheap to delete, on a crowded node, new ones: these go first."""
 
-    Ages count by powers of two, and the UID decides inside one: equally old pods go in no particular order.
-    """
-    node = pod.spec.node_name
-    return (
-        1 if node else 0,
-        _PHASES.get(pod.status.phase, 0),
-        1 if ready(pod) else 0,
-        deletion_cost(pod),
-        -per_node.get(node, 0),
-        _magnitude(now - _ready_since(pod)) if ready(pod) else 0,
-        _magnitude(now - _instant(pod.metadata.creation_timestamp)),
-        pod.metadata.uid,
-    )
+    def __init__(self, pod: Pod, per_node: Mapping[str, int], now: int) -> None:
+        node = pod.spec.node_name
+        self.pod = pod
+        self.standing = (
+            1 if node else 0,
+            _PHASES.get(pod.status.phase, 0),
+            1 if ready(pod) else 0,
+            deletion_cost(pod),
+            -per_node.get(node, 0),
+        )
+        self.ages = (
+            now - _ready_since(pod) if ready(pod) else 0,
+            now - _instant(pod.metadata.creation_timestamp),
+        )
+
+    def against(self, other: _Usefulness) -> int:
+        """Below zero where this goes before the other, and zero where both are alike.
+
+        Ages count by powers of two; where two ages differ and their powers do not, the UID decides. Pods of
+        the same second are alike to the real controller too, and go as its cache happens to give them.
+        """
+        if self.standing != other.standing:
+            return -1 if self.standing < other.standing else 1
+        for mine, others in zip(self.ages, other.ages, strict=True):
+            if mine != others:
+                return _magnitude(mine) - _magnitude(others) or (
+                    -1 if self.pod.metadata.uid < other.pod.metadata.uid else 1
+                )
+        return 0
 
 
 def deletion_cost(pod: Pod) -> int:
