@@ -49,7 +49,7 @@ def test_the_queue_retries_conflicts_and_keeps_one_reconcile_per_key() -> None:
     assert [instant for instant, key in calls if key == "twice"] == [0, 1000]
 
 
-def test_a_key_with_nothing_to_do_has_no_turn_of_its_own() -> None:
+def test_a_key_with_nothing_to_do_is_not_reconciled() -> None:
     async def main(clock: VirtualClock) -> list[tuple[int, str]]:
         calls: list[tuple[int, str]] = []
         resting = {"rests": True, "wakes": True, "broken": True}
@@ -81,32 +81,6 @@ def test_a_key_with_nothing_to_do_has_no_turn_of_its_own() -> None:
     assert [instant for instant, key in calls if key == "broken"] == [0, 10, 20, 30]
     assert [instant for instant, key in calls if key == "wakes"] == [30]
     assert [instant for instant, key in calls if key == "rests"] == [35]
-
-
-def test_what_comes_up_between_the_look_and_the_turn_has_a_turn() -> None:
-    async def main(clock: VirtualClock) -> list[str]:
-        calls: list[str] = []
-        resting = [True]
-
-        async def reconcile(key: str) -> int | None:
-            calls.append(key)
-            return None
-
-        def rests(_: str) -> int | None:
-            if resting == [True]:
-                resting[0] = False
-                asyncio.get_running_loop().call_soon(queue.add, "a")
-                return 10 * SECOND
-            return None
-
-        queue = Reconciler("test", clock, reconcile, rests=rests)
-        task = asyncio.get_running_loop().create_task(queue.run())
-        queue.add("a")
-        await clock.sleep(SECOND)
-        task.cancel()
-        return calls
-
-    assert run_virtual(main) == ["a", "a"]  # and another one, as after every turn during which it was added
 
 
 def drive(script: Callable[[VirtualClock], Coroutine[Any, Any, None]]) -> None:

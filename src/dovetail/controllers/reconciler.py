@@ -84,7 +84,7 @@ class Reconciler:
     doubling up to five minutes; without it, or if it raises, they end `run`.
 
     A reconcile forgets what was planned for its key: what it answers takes its place. Where `rests` knows
-    that answer, and that there is nothing to do, the turn is over with it, and needs no task of its own.
+    that answer, and that there is nothing to do, the turn is over with it.
 
     Invariant: a key is in `_ready` at most once, and `_due[key]` is its earliest future instant, if any. The
     heap has every (instant, number, key) of `_due`, and some that were given up. At most one task waits for
@@ -112,7 +112,7 @@ class Reconciler:
         self._rests = rests
         self._ready: deque[str] = deque()
         self._queued: dict[str, int] = {}  # -> since when
-        self._running: dict[str, asyncio.Task[None] | asyncio.Handle] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._began: dict[str, int] = {}  # of those
         self._again: set[str] = set()
         self._due: dict[str, int] = {}
@@ -199,11 +199,7 @@ class Reconciler:
         while self._ready and len(self._running) < self.concurrency:
             key = self._ready.popleft()
             self._take(self._queued.pop(key), key)
-            again = self._resting(key)
-            if again is None:
-                self._running[key] = loop.create_task(self._once(key))
-            else:
-                self._running[key] = loop.call_soon(self._rest, key, again)
+            self._running[key] = loop.create_task(self._once(key))
 
     def _resting(self, key: str) -> int | None:
         """When to come back to a key with nothing to do; None for one that cannot be judged."""
@@ -213,27 +209,6 @@ class Reconciler:
             return self._rests(key)
         except Exception:
             return None  # what is wrong with it shows in its turn
-
-    def _rest(self, key: str, again: int) -> None:
-        """The whole turn of a key with nothing to do, in the place of a task's first step."""
-        if key in self._again and self._loop is not None:  # something came up meanwhile
-            self._running[key] = self._loop.create_task(self._once(key))
-            return
-        self._due.pop(key, None)
-        self._end(key, LATER)
-        self._follow_up(key, again)
-
-    def _end(self, key: str, result: str) -> None:
-        del self._running[key]
-        self.tally.ended(result, (self._clock.monotonic() - self._began.pop(key)) / SECOND)
-        self._wake()
-
-    def _follow_up(self, key: str, again: int | None) -> None:
-        if key in self._again:
-            self._again.discard(key)
-            self.add(key)
-        if again is not None:
-            self.add_after(key, again)
 
     def _take(self, since: int, key: str) -> None:
         now = self._began[key] = self._clock.monotonic()
@@ -269,7 +244,9 @@ class Reconciler:
         again: int | None = None
         result = ERROR
         try:
-            again = await self._reconcile(key)
+            again = self._resting(key)
+            if again is None:
+                again = await self._reconcile(key)
             self._failures.pop(key, None)
             result = SUCCESS if again is None else LATER
         except (ApiError, CloudError) as error:
@@ -279,8 +256,14 @@ class Reconciler:
         except Exception as error:
             again = self._panicked(key, error)
         finally:
-            self._end(key, result)
-        self._follow_up(key, again)
+            del self._running[key]
+            self.tally.ended(result, (self._clock.monotonic() - self._began.pop(key)) / SECOND)
+            self._wake()
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        if again is not None:
+            self.add_after(key, again)
 
     def _backoff(self, key: str, first: int = FIRST_BACKOFF, longest: int = LONGEST_BACKOFF) -> int:
         count = self._failures.get(key, 0)
