@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.memo import by_identity
 from dovetail.cluster.nodes import underutilized
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.metrics import count_timeout
@@ -41,6 +42,7 @@ from dovetail.solve.budget import SolveBudget
 _TURN = Budget.within(3 * SECOND)
 _IDLE = MINUTE  # budgets begin and end, and pods may be moved again, without anything else that changes
 _Sight = tuple[object, ...]
+_MANY = 16_384  # nodes whose candidates are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,11 @@ class Consolidation:
         self._unanswered = Unanswered(context)
         self._idle: _Idle | None = None
 
-        self._made: dict[str, tuple[NodeView, Candidate]] = {}  # by the node's name
+        def candidate(view: NodeView) -> Candidate:
+            return candidate_of(view, options.minimum, options.surcharge)
+
+        # Views of machines of which nothing changed are the same: so are the candidates.
+        self._candidate = by_identity(_MANY)(candidate)
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
@@ -230,21 +236,7 @@ class Consolidation:
     def _candidates(self, views: tuple[NodeView, ...]) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
         """The nodes that may go, and why others stay."""
         budgets = budgets_among(self._context.state.all(PodDisruptionBudget))
-        before, self._made = self._made, {}
-
-        def of(view: NodeView) -> Candidate:
-            """The same as before where nothing of it changed: so is what was worked out of its pods."""
-            known = before.get(view.name)
-            if known is not None and known[0] is view:
-                made = known[1]
-            else:
-                made = candidate_of(view, self._options.minimum, self._options.surcharge)
-                if known is not None and known[1].same(made):
-                    made = known[1]
-            self._made[view.name] = view, made
-            return made
-
-        return candidates(views, budgets, self._context.clock.now(), of)
+        return candidates(views, budgets, self._context.clock.now(), self._candidate)
 
     def _question(
         self, views: tuple[NodeView, ...], found: tuple[Candidate, ...]

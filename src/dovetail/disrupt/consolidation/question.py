@@ -51,10 +51,6 @@ class Candidate:
     pods: tuple[Pod, ...]
     minimum: Minimum = field(default_factory=Minimum)
 
-    def same(self, other: Candidate) -> bool:
-        """True iff all is the same, and the pods are the very same."""
-        return self.pods is other.pods and self == other
-
     @property
     def spot(self) -> bool:
         return self.offer[2] == labels.SPOT
