@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -201,3 +202,30 @@ def test_without_a_policy_or_with_a_strict_one_it_ends_the_queue(policy: Any) ->
             await queue.run()
 
     drive(script)
+
+
+def test_turns_are_in_the_context_of_the_queue_not_of_what_added_the_key() -> None:
+    """Metrics are by controller: what wakes one is another, or a watch."""
+    name: ContextVar[str] = ContextVar("name", default="none")
+
+    async def main(clock: VirtualClock) -> list[str]:
+        seen: list[str] = []
+
+        async def reconcile(_: str) -> int | None:
+            seen.append(name.get())
+            return None
+
+        async def run() -> None:
+            name.set("queue")
+            await queue.run()
+
+        queue = Reconciler("test", clock, reconcile)
+        task = asyncio.get_running_loop().create_task(run())
+        for instant in range(3):
+            name.set(f"watch {instant}")
+            queue.add("a")
+            await clock.sleep(SECOND)
+        task.cancel()
+        return seen
+
+    assert run_virtual(main) == ["queue"] * 3

@@ -7,6 +7,7 @@ import heapq
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from dovetail.base.clock import MINUTE, SECOND, Clock
@@ -121,6 +122,7 @@ class Reconciler:
         self._alarm: tuple[int, asyncio.Task[None]] | None = None  # the instant that it waits for
         self._failures: dict[str, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # in which it runs
+        self._context: Context | None = None  # of `run`: turns are its own, whatever added their keys
         self._woken = False  # whether that will look at what is ready
         self._ended: asyncio.Future[None] | None = None  # gets the error that ends it
         self._error: Exception | None = None
@@ -160,6 +162,7 @@ class Reconciler:
     async def run(self) -> None:
         """Work for ever; raises what a reconcile raised if it is a bug. Nothing goes on once it ended."""
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         self._ended = self._loop.create_future()
         try:
             self._begin()
@@ -186,7 +189,7 @@ class Reconciler:
         """Look at what is ready, after what is under way; not before it runs."""
         if self._loop is not None and not self._woken:
             self._woken = True
-            self._loop.call_soon(self._begin)
+            self._loop.call_soon(self._begin, context=self._context)
 
     def _begin(self) -> None:
         """Begin the turns of keys that are ready, as many at a time as there may be."""
