@@ -142,6 +142,11 @@ _BOUND = (
     ),
     Part("topology bound: few patterns, before packing", ((topology_mip, "NARROW", 0),), ()),
     Part(
+        "topology bound: nodes one by one",
+        ((topology_mip.TopologyBound, "deeper", _zero),),
+        (topology_mip.split, topology_mip.cramped),
+    ),
+    Part(
         "topology bound: shares of nodes", ((topology_model, "shares", _no_shares),), (topology_model.shares,)
     ),
     Part(

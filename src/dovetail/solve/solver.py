@@ -219,10 +219,8 @@ def _searched(state: _Solve, trace: Trace) -> Answer:
 def _at_once(state: _Solve) -> None:
     """Where few patterns of nodes matter under rules between pods, the best choice of them."""
     if state.best.plan.cost.hourly:  # nothing else is to be proven, and there may be nothing for sale
-        state.best = state.best.proved_first()
+        state.best = state.best.proved_deeper(listed=True)
     _as_answered(state)
-    state.context.stale = set(state.context.proofs)
-    state.best = replace(state.best, proven=False)
 
 
 def _again(state: _Solve) -> None:
@@ -250,6 +248,18 @@ def _at_targets(state: _Solve) -> None:
         state.settle(state.strategy)
 
 
+def _deepened(state: _Solve) -> None:
+    """Answers of programs in which more and more nodes are looked at one by one."""
+    for _ in range(PASSES):
+        if not state.worthwhile:
+            break
+        known = state.context.topology_bound.answers
+        state.best = state.best.proved_deeper()
+        if state.context.topology_bound.answers == known:
+            break
+        _as_answered(state)
+
+
 def _as_seen(state: _Solve) -> None:
     """Domains where spreads look at nodes that are there alone, if pods run on some."""
     if matters(state.context.instance) and state.worthwhile:
@@ -269,6 +279,7 @@ PHASES: tuple[tuple[str, Callable[[_Solve], None]], ...] = (
     ("column generation", _again),
     ("follow the bound", _as_answered),
     ("domains of the bound", _at_targets),
+    ("deeper bound", _deepened),
     ("domains with nodes", _as_seen),
     ("moves", _moved),
 )

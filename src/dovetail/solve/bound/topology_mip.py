@@ -1,4 +1,4 @@
-"""The integer program of a plan with rules between pods, and what it proves."""
+"""The integer program of a plan with rules between pods, what it proves, and nodes of one site one by one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
-from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, OPTIMAL, TRIES, WIDE
+from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, TRIES, WIDE
 
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
 _PATTERNS_ALONE = 6  # times as large as where nodes per site come to an end: there only patterns are tried
-_FEW_KINDS = 16  # of pods: of more, patterns that pay are seldom all found in a second
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
@@ -47,6 +46,9 @@ class Ruled:
     answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of that answer, then those of another one
     cost: int = ENDLESS  # of that answer, if each of its nodes holds its pods
     settled: bool = False  # True iff it was chosen from all patterns
+
+
+_Next = tuple[TopologySites, Mapping[int, int]]  # what the next program tells apart: so many nodes of sites
 
 
 def _key(found: Kinds) -> object:
@@ -73,15 +75,14 @@ class TopologyBound:
         self._instance = instance
         self._columns = columns
         self._known: dict[object, Ruled] = {}
+        self._next: dict[object, _Next] = {}
         self._stale: set[object] = set()  # of what is known: a program with more work may tell more
         # What the last programs are of: the kinds, and their largest size; the sites; and those that are
         # written, by whether patterns alone are chosen from.
         self._about: tuple[object, float] = (None, 0.0)
         self._sites: TopologySites | None = None
         self._programs: dict[bool, Rows | None] = {}
-        self._generated: tuple[Rows, Master, Pricing] | None = None  # the last column generation
         self.spent = 0  # units of work since it was asked again
-        self.unfinished = False  # True iff patterns that pay were looked for, and others are missing
         # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
         self.answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of the best, then those of others
@@ -91,14 +92,11 @@ class TopologyBound:
         self._stale = set(self._known)
         self.spent = 0
 
-    def bound(
-        self, free: Amounts, found: Kinds, price: int, *, listed: bool = False, early: bool = False
-    ) -> int:
+    def bound(self, free: Amounts, found: Kinds, price: int, *, listed: bool = False) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
 
         `free` (nodes, R) is the capacity before them. If `listed`, only where all patterns of nodes that
-        matter can be listed and chosen from: where they cannot, it is as if it had not been asked; but if
-        `early`, those that pay are looked for where pods are of few kinds.
+        matter can be listed and chosen from: where they cannot, it is as if it had not been asked.
         """
         work = self._instance.work
         some = sorted({pod_class for pod_class, *_ in found})
@@ -114,19 +112,34 @@ class TopologyBound:
                 self._about, self._programs = (key, most), {}
                 self._sites = topology_sites_of(self._instance, self._columns, free, found, most)
                 work.spend(self._sites.feasible.size)
-            rows = self._written(most, listed=listed)
-            self._note(key, self._solved(rows, price, listed=listed, early=early))
+            self._note(key, *self._solved(self._written(most, listed=listed), price, listed=listed))
             if listed and not self._known[key].settled:
                 self._stale.add(key)
             else:
                 self.spent += work.used - begun
         return self._known.get(key, Ruled()).bound
 
-    def _note(self, key: object, ruled: Ruled) -> None:
+    def deeper(self, found: Kinds, price: int) -> int:
+        """The bound of a second program: nodes one by one where the last answer has too much on several.
+
+        0 where no more is known.
+        """
+        key, work = _key(found), self._instance.work
+        if key not in self._next or not work.left:
+            return 0
+        begun, last = work.used, self._next.pop(key)
+        rows = program(self._instance, split(*last))
+        self._note(key, *self._by_sites(rows, price, HALF))
+        self.spent += work.used - begun
+        return self._known[key].bound
+
+    def _note(self, key: object, ruled: Ruled, following: _Next | None) -> None:
         known = self._known.get(key, Ruled())
         self._known[key] = replace(ruled, bound=max(ruled.bound, known.bound))
         self.targets = ruled.targets or self.targets
         self.answers = ruled.answers or self.answers
+        if following is not None:
+            self._next[key] = following
 
     def _written(self, most: float, *, listed: bool) -> Rows | None:
         """The program, without rows about single nodes beyond so many pods times sites; None of far more.
@@ -141,38 +154,41 @@ class TopologyBound:
             self._programs[alone] = program(self._instance, self._sites, patterns=alone) if fine else None
         return self._programs[alone]
 
-    def _solved(self, rows: Rows | None, price: int, *, listed: bool, early: bool) -> Ruled:
+    def _solved(self, rows: Rows | None, price: int, *, listed: bool) -> tuple[Ruled, _Next | None]:
         work, times = self._instance.work, _times(self._instance.work)
         if rows is None or not work.left:
-            return Ruled()
+            return Ruled(), None
         alone = rows.patterns
         patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
-        if listed and patterns is None:
-            return self._by_few(rows, price, HALF) if early and len(rows.pods) <= _FEW_KINDS else Ruled()
         if listed:
-            return self._by_patterns(rows, patterns, price)
+            return Ruled() if patterns is None else self._by_patterns(rows, patterns, price), None
         first = patterns is None and rows.size <= _SMALL and not alone
-        best = Ruled()
+        best, following = Ruled(), None
         for by_sites in (first, not first)[: 1 if alone else 2]:
             price = min(price, best.cost)
             if best.bound >= price * CLOSE or best.settled or not work.left:
                 break
-            found = self._by_sites(rows, price) if by_sites else self._by_patterns(rows, patterns, price)
+            if by_sites:
+                found, following = self._by_sites(rows, price, MOST)
+            else:
+                found = self._by_patterns(rows, patterns, price)
             best = _both(best, found)
-        return best
+        return best, following
 
-    def _by_sites(self, rows: Rows, price: int) -> Ruled:
-        """By nodes per site."""
+    def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
+        """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
         work, below = self._instance.work, price / NANO_DOLLARS * LESS
-        answer = minimum(rows.model(), work, share=MOST, below=below)
+        answer = minimum(rows.model(), work, share=share, below=below)
         bound, values = max(0, min(price, _in_nano(answer.bound))), answer.values
         if values is None:
-            return Ruled(bound)
+            return Ruled(bound), None
+        singles = cramped(rows, values) if answer.bound >= rows.cost(values) * CLOSE else {}
         nodes = list(shared_out(rows, values))
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
         cost = round(rows.cost(values) * NANO_DOLLARS) if whole else ENDLESS
-        return Ruled(bound, _targets(rows, values), (target_nodes,), cost)
+        ruled = Ruled(bound, _targets(rows, values), (target_nodes,), cost)
+        return ruled, (rows.topology_sites, singles) if singles else None
 
     def _by_patterns(self, rows: Rows, patterns: SitePatterns | None, price: int) -> Ruled:
         """By all patterns that a plan for less than `price` could use, or by some if they are too many."""
@@ -192,47 +208,23 @@ class TopologyBound:
         others = _in_nano(least + float(np.min(value[~few], initial=np.inf)))
         return replace(ruled, bound=max(bound, min(ruled.bound, others)), settled=every)
 
-    def _by_few(self, rows: Rows, price: int, spared: float = 0.0) -> Ruled:
-        """By patterns that pay, found one after another; a plan may need others as well.
-
-        If a share of the work is `spared` when they are looked for, only where all are found in the rest.
-        """
-        work = self._instance.work
-        if self._generated is None or self._generated[0] is not rows:
-            master = Master(self._instance, rows, joined((), len(rows.pods)))
-            self._generated = rows, master, Pricing(rows, work)
-        _, master, pricing = self._generated
-        with work.sparing(spared):
-            linear = pricing.run(master)
-        self.unfinished = linear is None or pricing.proven.least < linear.least * OPTIMAL
+    def _by_few(self, rows: Rows, price: int) -> Ruled:
+        """By patterns that pay, found one after another; a plan may need others as well."""
+        work, master = self._instance.work, Master(self._instance, rows, joined((), len(rows.pods)))
+        pricing = Pricing(rows, work)
+        linear = pricing.run(master)
         bound = max(0, min(price, _in_nano(pricing.bound)))
-        if linear is None or bound >= price * CLOSE or not work.left or (spared and self.unfinished):
+        if linear is None or bound >= price * CLOSE or not work.left:
             return Ruled(bound)
         value = master.reduced(linear)
         few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
-        fine = not self.unfinished and len(rows.pods) <= _FEW_KINDS
-        listed = pricing.listed(master, price / NANO_DOLLARS) if fine else None
-        if listed:
-            patterns, linear, slack = listed
-            # Those that pricing found as well: of the best by reduced price alone there may be no plan.
-            few = self._few(value, few, HALF)
-            both = joined((master.patterns.some(few), patterns), len(rows.pods))
-            master = Master(self._instance, rows, both.distinct())
-            value = master.reduced(linear)
-            found = np.arange(len(value)) < np.count_nonzero(few)
-            few = found | self._few(value, value <= slack, HALF)
-        ruled = self._chosen(rows, master, few, price, MOST)
-        if listed:
-            # A plan with any other pattern costs as much more than fractions of patterns at least.
-            others = _in_nano(linear.least + min(slack, float(np.min(value[~few], initial=np.inf))))
-            bound = max(bound, min(others, ruled.bound))
-        return replace(ruled, bound=bound)
+        return replace(self._chosen(rows, master, few, price, MOST), bound=bound)
 
-    def _few(self, value: Floats, kept: Mask, share: float = 1.0) -> Mask:
+    def _few(self, value: Floats, kept: Mask) -> Mask:
         """As many of the patterns that are kept as can be chosen from, by reduced price (N,)."""
         order = np.argsort(np.where(kept, value, np.inf), kind="stable")
         few = np.zeros_like(kept)
-        few[order[: int(share * _MOST_PATTERNS * _times(self._instance.work))]] = True
+        few[order[: int(_MOST_PATTERNS * _times(self._instance.work))]] = True
         return few & kept
 
     def _chosen(self, rows: Rows, master: Master, kept: Mask, price: int, share: float) -> Ruled:
@@ -300,3 +292,50 @@ def _targets(rows: Rows, values: Floats) -> dict[int, tuple[Target, ...]]:
             elif pods:
                 targets.append(Target(pods, row=site - topology_sites.bought))
     return {pod_class: tuple(targets) for pod_class, targets in found.items()}
+
+
+def cramped(rows: Rows, values: Floats) -> dict[int, int]:
+    """Sites -> nodes there, of those that an answer buys several of, where something finds no capacity on
+    one.
+    """
+    counts = np.zeros((len(rows.nodes), len(rows.pods)), dtype=np.int64)
+    for site, pattern in shared_out(rows, values):
+        counts[site] += pattern
+    nodes = {site: round(values[node]) for site, node in enumerate(rows.nodes)}
+    return {
+        site: many
+        for site, many in nodes.items()
+        if many > 1
+        and any(
+            round(values[row[site]]) > counts[site, kind] for kind, row in enumerate(rows.pods) if site in row
+        )
+    }
+
+
+def split(topology_sites: TopologySites, some: Mapping[int, int]) -> TopologySites:
+    """Sites of which so many nodes each are sites of their own, beside all others there."""
+    parts = np.ones(len(topology_sites.price), dtype=np.int64)
+    parts[list(some)] += list(some.values())
+    order = np.repeat(np.arange(len(parts)), parts)
+    single = np.append(order[1:] == order[:-1], False)  # the last one of each stands for all the others
+    last = np.flatnonzero(~single)
+    # All are alike: whatever a plan buys there, the single ones come first.
+    before = np.where(topology_sites.before[order] < 0, -1, last[topology_sites.before[order]])
+    before[1:] = np.where(single[:-1], np.arange(len(order) - 1), before[1:])
+    return replace(
+        topology_sites,
+        feasible=topology_sites.feasible[:, order],
+        own=topology_sites.own[:, order],
+        could=topology_sites.could[:, order],
+        capacity=topology_sites.capacity[order],
+        price=topology_sites.price[order],
+        most=np.where(single, 1, topology_sites.most[order] - (parts[order] - 1)),
+        before=before,
+        column=topology_sites.column[order],
+        domains={
+            key: tuple(values[site] for site in order.tolist())
+            for key, values in topology_sites.domains.items()
+        },
+        counting={index: each.of(order) for index, each in topology_sites.counting.items()},
+        unlimited=topology_sites.unlimited[order],
+    )

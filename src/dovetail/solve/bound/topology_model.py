@@ -80,6 +80,7 @@ class TopologySites:
     capacity: Amounts  # (K, R)
     price: Amounts  # (K,) nano-dollars per hour
     most: Amounts  # (K,) nodes that there are
+    before: Amounts  # (K,) the alike site of which there is a node before there is one here; -1 for none
     column: Amounts  # (K,) where an offering stands among all columns; -1 for nodes that exist
     domains: Mapping[str, tuple[str, ...]]  # per label, hostname apart: the value at each site; '' for none
     counting: Mapping[int, Counting]  # per spread
@@ -160,6 +161,7 @@ def topology_sites_of(
         capacity=np.concatenate([capacity, np.tile(rules.most, (len(capacity), 1))], axis=1),
         price=np.concatenate([columns.price[column], none]),
         most=np.concatenate([np.array(left, dtype=np.int64), none + 1]),
+        before=np.full(len(capacity), -1),
         column=np.concatenate([column, none - 1]),
         domains={
             key: (*(values[site] for site in kept.tolist()), *seen.of_nodes(key))
@@ -519,6 +521,11 @@ class Rows:
                         self.at_most({**used, node: -capacity[site, resource]}, 0)
                 if told and site < topology_sites.bought:
                     self._bought(site, there)
+        for site in np.flatnonzero(topology_sites.before >= 0).tolist():
+            most = min(int(topology_sites.most[site]), int(topology_sites.demand.sum()))
+            self.at_most(
+                {self.nodes[site]: 1.0, self.nodes[int(topology_sites.before[site])]: -float(most)}, 0
+            )
 
     def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
         """A node holds whole pods, and one at least of those that it may be bought for."""

@@ -442,16 +442,12 @@ class Construction:
         return waiting
 
     def _seat(self, number: int, index: int, level: int, pod: str) -> bool:
-        target_node, pod_class = self._move.target_nodes[number], self._instance.pod_classes[index]
+        row, pod_class = self._move.target_nodes[number].row, self._instance.pod_classes[index]
         # What may be given up need not be: the answer may have it where another required term lets it in.
         for at in (level, *range(level)):
             for wanted in pod_class.levels[at].alternatives:
                 attempt = Attempt(pod_class, at, wanted, pod, self._pools.get(pod, ()))
-                if (
-                    self._at_row(attempt, target_node.row)
-                    if target_node.row >= 0
-                    else self._at_site(attempt, number)
-                ):
+                if self._at_row(attempt, row) if row >= 0 else self._at_site(attempt, number):
                     return True
         return False
 
