@@ -128,6 +128,14 @@ def test_the_report_of_a_plan(chromium: Browser, plan_report: str) -> None:
         first, *others = page.locator("#phases tbody tr").all()
         assert first.inner_text().startswith("first plan")
         assert others
+        colours: dict[str, set[str | None]] = {}
+        for row in (first, *others):
+            phase, *figures = row.inner_text().split("\t")
+            assert row.locator("b").count() or any(
+                map(re.compile("[1-9]").search, (figures[0], *figures[-2:]))
+            )
+            colours.setdefault(phase.strip(), set()).add(row.locator("i").get_attribute("style"))
+        assert all(len(each) == 1 for each in colours.values()), "a phase that comes again has its colour"
         dots = page.locator("#solve circle")
         assert dots.count() >= 4  # a plan and a bound at the end of two phases at least
         dots.first.focus()

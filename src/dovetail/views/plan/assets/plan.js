@@ -75,13 +75,18 @@ function lists() {
   });
 }
 
-// The solves of the search: each with its steps, and what each phase took and added to the one before.
+// The solves of the search: each with its steps, and what each phase took and added to the one before. Phases come again in
+// further rounds, in their colour; a phase that had nothing to do there is left out.
 function solves() {
   const found = new Map();
   for (const step of data.steps) {
     const steps = found.get(step.solve) || [], before = steps[steps.length - 1];
     const by = (key) => step[key] - (before ? before[key] : 0);
-    steps.push({ ...step, from: before || null, tone: TONES[steps.length % TONES.length], took: { work: by("work"), seconds: by("seconds"), columns: by("columns"), moves: by("moves") } });
+    const took = { work: by("work"), seconds: by("seconds"), columns: by("columns"), moves: by("moves") };
+    const idle = before && !step.givenUp && !took.work && ["incumbent", "bound", "nodes", "left", "columns", "moves"].every((key) => step[key] === before[key]);
+    if (idle) continue;
+    const names = [...new Set([...steps, step].map((one) => one.phase))];
+    steps.push({ ...step, from: before || null, tone: TONES[names.indexOf(step.phase) % TONES.length], took });
     found.set(step.solve, steps);
   }
   return [...found.values()];
