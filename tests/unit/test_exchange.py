@@ -191,11 +191,17 @@ def test_what_finds_none_to_change_with_does_when_it_is_refused_later() -> None:
     assert world.places() == {"big-1": "n3", "wide-1": "n2", "tiny-1": "n3"}
 
 
-def test_places_are_passed_on_over_a_third_machine() -> None:
+def with_disks() -> World:
+    """Two nodes with the disk that web-1 needs, which has its place on the first, and one without."""
     world = World()
     for name, disk in (("n1", "ssd"), ("n2", "ssd"), ("n4", "hdd")):
         world.node(name, 2, disk=disk)
     world.pod("web-1", 2, "n1", nodeSelector={"disk": "ssd"})
+    return world
+
+
+def test_places_are_passed_on_over_a_third_machine() -> None:
+    world = with_disks()
     world.pod("small-1", 1, "n2")
     world.pod("job-1", 2, "n4")
     world.bind("job-1", 2, "n1")
@@ -203,10 +209,7 @@ def test_places_are_passed_on_over_a_third_machine() -> None:
 
 
 def test_what_lacks_room_is_looked_at_again_when_another_place_is_left() -> None:
-    world = World()
-    for name, disk in (("n1", "ssd"), ("n2", "ssd"), ("n4", "hdd")):
-        world.node(name, 2, disk=disk)
-    world.pod("web-1", 2, "n1", nodeSelector={"disk": "ssd"})
+    world = with_disks()
     world.pod("fixed-1", 2, "n2", **VOLUME)
     world.pod("job-1", 2, "n4")
     world.bind("job-1", 2, "n1")

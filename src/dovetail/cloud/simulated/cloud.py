@@ -461,16 +461,14 @@ class SimulatedCloud:
 
     async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
         """See the port."""
-        found = self.known_drift(claim, node_class)
-        if found is None:
-            raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
-        return found
+        return self._drift(self._machine(claim.status.provider_id), claim, node_class)
 
     def known_drift(self, claim: NodeClaim, node_class: EC2NodeClass) -> str | None:
         """See the port; of an instance that is gone `drifted` says so."""
         machine = self._machines.get(claim.status.provider_id)
-        if machine is None:
-            return None
+        return self._drift(machine, claim, node_class) if machine is not None else None
+
+    def _drift(self, machine: _Machine, claim: NodeClaim, node_class: EC2NodeClass) -> str:
         types = self.instance_types(node_class)
         subject = claim, node_class, types
         if not (machine.drift[0] and all(map(is_, machine.drift[0], subject))):
