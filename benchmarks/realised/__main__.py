@@ -1,7 +1,7 @@
 """What plans promise beside what the cluster makes of it: sixty bursts in virtual time, on three seeds each.
 
 python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--alone] [--json FILE]
-python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json FILE]
+python -m benchmarks.realised --cluster [--alone | --drift] [--workload NAME] [--minutes 4] [--json FILE]
 python -m benchmarks.realised --drift [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 python -m benchmarks.realised --loss [--drift] [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 python -m benchmarks.realised --week [--seeds 3] [--jobs N] [--json FILE]
@@ -86,8 +86,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=int, help="from the burst on: 60, and 4 with --cluster")
     arguments = parser.parse_args()
     if arguments.cluster:
-        rows = list(_side_by_side(arguments.workload or cluster.TEN, arguments.minutes or 4))
-        _compare(rows)
+        names = arguments.workload or cluster.TEN
+        if arguments.drift:
+            print(DRIFT_HEAD)
+            rows = list(_side_by_side(names, cluster.both_drifting, _drift_line))
+        else:
+            print(HEAD)
+            both = partial(cluster.both, minutes=arguments.minutes or 4, nominate=not arguments.alone)
+            rows = list(_side_by_side(names, both, _line))
+            _compare(rows)
         _write(arguments.json, rows, {})
         return 0
     if arguments.week:
@@ -139,11 +146,12 @@ def _write(path: Path | None, rows: Sequence[Row], medians: dict[str, float]) ->
         path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def _side_by_side(names: Sequence[str], minutes: int) -> Iterable[Row]:
-    print(HEAD)
+def _side_by_side(
+    names: Sequence[str], both: Callable[[str], Iterable[tuple[str, Row]]], line: Callable[[Row], str]
+) -> Iterable[Row]:
     for name in names:
-        for world, row in cluster.both(name, minutes):
-            print(_line(row), world, flush=True)
+        for world, row in both(name):
+            print(line(row), world, flush=True)
             yield {"world": world, **row}
 
 

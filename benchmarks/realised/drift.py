@@ -1,7 +1,8 @@
 """What a drift and a loss of pods make of a burst, in two hours and twenty minutes of virtual time.
 
 The burst of a workload; 18 minutes later another label in the templates of its pools, which makes every node
-drift, under the usual budget of a tenth; an hour after that half of the replicas go.
+drift, under the usual budget of a tenth; an hour after that half of the replicas go. On a real cluster all of
+it comes sooner (`SHORT`).
 """
 
 from __future__ import annotations
@@ -11,19 +12,29 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.realised.churn import moved_again, undone
 from benchmarks.realised.rules import Objects, least
 from benchmarks.realised.run import Record, hourly
-from benchmarks.realised.workloads import BURST_MINUTES, REGION, Document, Workload, workloads
+from benchmarks.realised.workloads import BURST_MINUTES, REGION, Document, Workload, workload
 from dovetail.base.clock import MINUTE
 from dovetail.base.collector import collect_seldom
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario.scenario import load
+from dovetail.simulate.scenario.scenario import Scenario, load
 
-DRIFT, SHRINK, END = 20, 80, 140  # minutes of the scenario
+
+class Times(NamedTuple):
+    """Minutes of the scenario."""
+
+    drift: int = 20
+    shrink: int = 80
+    end: int = 140
+
+
+# As soon after each other as the usual budget lets a drift end: on a real cluster each minute takes one.
+SHORT = Times(drift=6, shrink=14, end=80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +45,13 @@ class Drifted:
     planned: float  # $/h of the burst's first plan
     before: float  # when the drift begins, over `planned`
     most: float  # the most while it lasts, over `before`
-    after: float  # an hour later, over `planned`
-    nodes: str  # when the drift begins, the most until an hour later, then, and in the end
-    moved: int  # pods evicted in the hour of the drift
+    after: float  # when half of the pods go, over `planned`
+    nodes: str  # when the drift begins, the most until half of the pods go, then, and in the end
+    moved: int  # pods evicted until then
     twice: int  # of all evicted, those that had come within the hour before, in place of one that was evicted
-    end: float  # $/h an hour after half of the pods went, over the bound of what runs then
+    end: float  # $/h in the end, over the bound of what runs then
     reach: float  # the same over what can be reached at best, see `benchmarks.realised.rules`
-    shed: int  # pods evicted in that hour
+    shed: int  # pods evicted from then on
     saved: float  # $/h that it brought
     undone: int  # commands that a later one undid within the hour, see `benchmarks.realised.churn`
     failed: int  # commands whose replacements did not come
@@ -50,21 +61,31 @@ def play_drift(run: tuple[str, int]) -> dict[str, Any]:
     """One workload, by name, on one seed: the fields of Drifted."""
     name, seed = run
     collect_seldom()
-    workload = next(one for one in workloads() if one.name == name)
-    workload.update = []
     with tempfile.TemporaryDirectory() as folder:
-        changes = {DRIFT: changed(workload.base), SHRINK: halved(workload.burst)}
-        first, objects = write(workload, Path(folder) / "drift", changes, END), Objects()
-        result = simulate(load(first).seeded(seed), spectator=objects)
-        reachable = least(objects.write(Path(folder) / "end.json"), REGION, _prices(result.records))
-        bound = proven(simulate(load(alone(workload, Path(folder) / "alone")).seeded(seed)).records)
-    found = drifted(result.records, result.start, bound, reachable / NANO_DOLLARS)
+        path, times, objects = Path(folder), Times(), Objects()
+        result = simulate(scenario(name, seed, path / "drift", times), spectator=objects)
+        reachable = least(objects.write(path / "end.json"), REGION, _prices(result.records))
+        bound = least_of_half(name, seed, path / "alone")
+    found = drifted(result.records, result.start, times, bound, reachable / NANO_DOLLARS)
     return {"workload": name, "seed": seed, "seconds": round(result.wall_seconds, 1), **asdict(found)}
 
 
-def drifted(records: Sequence[Record], start: int, bound: float, reachable: float) -> Drifted:
+def scenario(name: str, seed: int, folder: Path, times: Times) -> Scenario:
+    """Of a workload, by name; its files are written into the folder."""
+    chosen = workload(name)
+    chosen.update = []
+    changes = {times.drift: changed(chosen.base), times.shrink: halved(chosen.burst)}
+    return load(write(chosen, folder, changes, times.end)).seeded(seed)
+
+
+def least_of_half(name: str, seed: int, folder: Path) -> float:
+    """$/h that what stays of a workload needs at least."""
+    return proven(simulate(load(alone(workload(name), folder)).seeded(seed)).records)
+
+
+def drifted(records: Sequence[Record], start: int, times: Times, bound: float, reachable: float) -> Drifted:
     """Figures of a run; `start` in nanoseconds, the bounds in $/h. Pure."""
-    burst, drift, shrink, end = (start + m * MINUTE for m in (BURST_MINUTES, DRIFT, SHRINK, END))
+    burst, drift, shrink, end = (start + m * MINUTE for m in (BURST_MINUTES, *times))
     created = {r["pod"]: r["t"] for r in records if r["kind"] == "pod.created"}
     evicted = [r["t"] for r in records if r["kind"] == "pod.evicted" and drift <= r["t"] < end]
     moved = sum(at < shrink for at in evicted)
