@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -163,6 +167,29 @@ def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_live_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", str(Path(__file__).parents[2] / "examples" / "burst"), "--live"]) == 2
     assert "standard output is no terminal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["simulate", "{folder}", "--live"], ["top", "--log", "{log}"]])
+def test_what_is_drawn_on_standard_error_needs_a_terminal_there(
+    command: list[str], played: Played, tmp_path: Path
+) -> None:
+    """With 2>FILE all that is drawn would come to the file."""
+    places = {"folder": Path(__file__).parents[2] / "examples" / "burst", "log": played.log}
+    terminal, end = pty.openpty()
+    try:
+        told = subprocess.run(
+            [sys.executable, "-m", "dovetail", *(word.format(**places) for word in command)],
+            stdin=end,
+            stdout=end,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert told.returncode == 2
+    assert "standard error is no terminal" in told.stderr
 
 
 def _seen(application: Top) -> str:

@@ -23,7 +23,8 @@ from dovetail.simulate.scenario.scenario import load
 from dovetail.simulate.scenario.settings import operator_settings
 from dovetail.units.duration import parse_duration
 
-POOL = Path(__file__).parents[2] / "examples" / "burst" / "01-node-pool.yaml"
+BURST = Path(__file__).parents[2] / "examples" / "burst"
+POOL = BURST / "01-node-pool.yaml"
 T = 1_772_445_600  # 2026-03-02T10:00:00Z
 
 
@@ -696,6 +697,7 @@ def test_what_is_no_node_is_named_with_its_line(
     [
         ([], "which cluster?"),
         (["{pool}"], "which region?"),
+        (["{burst}"], "this is a scenario already\n  play it: dovetail simulate "),
         (
             ["{pool}", "--region", "us-east-9"],
             "--region: there is no region 'us-east-9' in the catalogue\n  did you mean us-east-",
@@ -724,7 +726,8 @@ def test_what_cannot_be_replayed(
         monkeypatch.delenv(name, raising=False)
     trace = tmp_path / "t.csv"
     trace.write_text("name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time\nlate,1,1,0,90,99\n")
-    arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path, trace=trace) for each in given]
+    places = {"pool": POOL, "burst": BURST}
+    arguments = [each.format(**places, snapshot=snapshot, tmp=tmp_path, trace=trace) for each in given]
     assert run(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "kept").exists()

@@ -76,12 +76,17 @@ def replay(
     from dovetail.simulate.replay.folder import Wanted, write_replay
     from dovetail.simulate.replay.history import read_past
     from dovetail.simulate.run import simulate
-    from dovetail.simulate.scenario.scenario import load
+    from dovetail.simulate.scenario.scenario import FILE_NAME, load
     from dovetail.views.page.document import check_target
     from dovetail.views.report.write import write_report
 
     if not snapshot:
         raise InputError("which cluster?", remedy="give a file of: dovetail snapshot -o cluster.json.gz")
+    for path in snapshot:
+        if (path / FILE_NAME).is_file():
+            raise InputError(
+                "this is a scenario already", source=str(path), remedy=f"play it: dovetail simulate {path}"
+            )
     length = time_of(until)
     check_target(report)
     reading = read(list(snapshot))

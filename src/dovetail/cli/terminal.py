@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from dovetail.base.errors import InputError
@@ -11,7 +12,12 @@ if TYPE_CHECKING:
 
 
 def application_of() -> type[Top]:
-    """The terminal application. Raises InputError where what it needs is not installed."""
+    """The terminal application. Raises InputError where what it needs is not there."""
+    if not sys.stderr.isatty():
+        raise InputError(
+            "standard error is no terminal, and what is shown is drawn there",
+            remedy="leave out what redirects it (2>)",
+        )
     try:
         from dovetail.views.top.app import Top
     except ModuleNotFoundError as error:
