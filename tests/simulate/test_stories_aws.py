@@ -83,6 +83,28 @@ def test_what_was_selected_stands_in_the_status() -> None:
     assert found["instanceProfile"].startswith("demo_")
 
 
+def test_a_status_is_written_when_it_changes_and_comes_back_when_it_was_taken_away() -> None:
+    written: list[str] = []
+
+    async def script(world: Operated) -> None:
+        patch = world.client.patch
+
+        async def counted(kind: type[Any], name: str, *args: Any, **given: Any) -> Any:
+            if kind is EC2NodeClass and given.get("status"):
+                written.append(name)
+            return await patch(kind, name, *args, **given)
+
+        world.client.patch = counted  # type: ignore[method-assign]
+        world.create(travel_class())
+        await world.clock.sleep(HOUR)
+        assert 1 <= len(written) <= 2
+        await patch(EC2NodeClass, CLASS, merge={"status": {"subnets": None}}, status=True)
+        await world.clock.sleep(2 * MINUTE)
+
+    assert status(play(script))["subnets"]
+    assert 2 <= len(written) <= 3
+
+
 def test_a_pinned_image_is_looked_up_once_and_newer_ones_change_nothing() -> None:
     async def script(world: Operated) -> None:
         await bought(world, travel_class())

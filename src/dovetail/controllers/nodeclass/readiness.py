@@ -125,6 +125,9 @@ class NodeClassReadiness:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        # By class: what was written last, and the version that came of it. As long as it has that version
+        # there is nothing to write, as in nearly every minute.
+        self._written: dict[str, tuple[str, dict[str, Any]]] = {}
         self.queue = context.queue("nodeclass", self.reconcile, of=EC2NodeClass)
         context.state.subscribe(self.notice, EC2NodeClass, NodeClaim)
 
@@ -136,6 +139,7 @@ class NodeClassReadiness:
                 self.queue.add(new.key)
         elif isinstance(old, EC2NodeClass):
             self._context.provider.classes.forget(old.metadata.name)
+            self._written.pop(old.key, None)
         elif isinstance(old, NodeClaim) and new is None:
             self.queue.add(old.spec.node_class_ref.name)
 
@@ -157,7 +161,9 @@ class NodeClassReadiness:
         stamp = Stamp(self._context.clock.now(), node_class.metadata.generation)
         conditions = judge(node_class, resolution, stamp)
         merge = {"status": {**status(node_class, resolution), "conditions": document(conditions)}}
-        await client.patch(EC2NodeClass, key, merge=merge, status=True)
+        if self._written.get(key) != (node_class.metadata.resource_version, merge):
+            after = await client.patch(EC2NodeClass, key, merge=merge, status=True)
+            self._written[key] = after.metadata.resource_version, merge
         return PERIOD
 
     async def _terminate(self, node_class: EC2NodeClass) -> int | None:
