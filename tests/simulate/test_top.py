@@ -170,9 +170,7 @@ def test_live_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", [["simulate", "{folder}", "--live"], ["top", "--log", "{log}"]])
-def test_what_is_drawn_on_standard_error_needs_a_terminal_there(
-    command: list[str], played: Played, tmp_path: Path
-) -> None:
+def test_what_is_drawn_on_standard_error_needs_a_terminal_there(command: list[str], played: Played) -> None:
     """With 2>FILE all that is drawn would come to the file."""
     places = {"folder": Path(__file__).parents[2] / "examples" / "burst", "log": played.log}
     terminal, end = pty.openpty()
