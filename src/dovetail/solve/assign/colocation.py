@@ -53,19 +53,11 @@ class Hosts:
 
     def items(self) -> list[Item]:
         """What is on the nodes, to be bought as it is; the nodes are closed by that."""
-        items = [
-            Item(
-                tuple((unit.pod_class, unit.level) for unit in host.units),
-                [tuple(unit.pod for unit in host.units)],
-                host.wanted,
-                host.pins,
-                host.pools,
-                host.vector,
-                host.ports,
-                host.name,
-            )
-            for host in self._hosts.values()
-        ]
+        items = []
+        for host in self._hosts.values():
+            kinds, bundle = tuple(unit[:2] for unit in host.units), tuple(unit.pod for unit in host.units)
+            where = host.wanted, host.pins, host.pools
+            items.append(Item(kinds, [bundle], *where, host.vector, host.ports, host.name))
         self._hosts, self._full = {}, {}
         return items
 

@@ -181,34 +181,25 @@ def _one_by_one(
     """Pod by pod, each to the emptiest domains that all spreads allow, unknown ones last if that matters."""
     trial = [replace(group, matched=dict(group.matched), universe=dict(group.universe)) for group in spreads]
     ordered = sorted(slots, key=_order)
-    domains = [[dict(slot.pins)[group.id.key] for group in trial] for slot in ordered]
+    pairs = [[(group, dict(slot.pins)[group.id.key]) for group in trial] for slot in ordered]
     last = [
-        slot.beyond
-        or any(
-            group.running is not None and name not in group.universe
-            for group, name in zip(trial, names, strict=True)
-        )
-        for slot, names in zip(ordered, domains, strict=True)
+        slot.beyond or any(group.running is not None and name not in group.universe for group, name in each)
+        for slot, each in zip(ordered, pairs, strict=True)
     ]
     taken = [0] * len(ordered)
     fresh = [slot.row < 0 and slot.pins not in used for slot in ordered]
     for _ in range(pods):
-        legal = [
-            (
-                last[index],
-                sum(group.matched.get(name, 0) for group, name in zip(trial, names, strict=True)),
-                fresh[index] and not taken[index],
-                index,
-            )
-            for index, names in enumerate(domains)
-            if taken[index] < ordered[index].capacity
-            and all(group.allows_owner(name, itself=True) for group, name in zip(trial, names, strict=True))
-        ]
+        legal = []
+        for index, each in enumerate(pairs):
+            free = taken[index] < ordered[index].capacity
+            if free and all(group.allows_owner(name, itself=True) for group, name in each):
+                there = sum(group.matched.get(name, 0) for group, name in each)
+                legal.append((last[index], there, fresh[index] and not taken[index], index))
         if not legal:
             break
         index = min(legal)[-1]
         taken[index] += 1
-        for group, name in zip(trial, domains[index], strict=True):
+        for group, name in pairs[index]:
             group.count(name, 1, matched=True, owner=False)
     return [(slot, number) for slot, number in zip(ordered, taken, strict=True) if number]
 
@@ -262,13 +253,10 @@ def binding(groups: Sequence[Group], pod_class: PodClass, level: int) -> tuple[i
 
     There is a host without pods while one more node may be bought, so that spreads over hosts hold.
     """
-    return tuple(
-        index
-        for index in pod_class.levels[level].owned
-        if groups[index].id.kind == AFFINITY
-        or (
-            groups[index].id.kind == SPREAD
-            and index in pod_class.matching
-            and (groups[index].id.key != HOSTNAME or groups[index].closed)
-        )
-    )
+    found = []
+    for index in pod_class.levels[level].owned:
+        group = groups[index]
+        spread = group.id.kind == SPREAD and (group.id.key != HOSTNAME or group.closed)
+        if group.id.kind == AFFINITY or (spread and index in pod_class.matching):
+            found.append(index)
+    return tuple(found)

@@ -75,30 +75,20 @@ class RuleChecker:
             tiers = self._open[memo] = self._suiting(pod_class, pod_class.levels[number].rules, wanted)
         if not self.closed and not self.full:
             return tiers
-        left = [
-            tuple(
-                [
-                    pool
-                    for pool in tier
-                    if pool not in self.full and (pod_class.index, pool) not in self.closed
-                ]
-            )
-            for tier in tiers
+        closed, index = self.closed, pod_class.index
+        free = [
+            [each for each in tier if each not in self.full and (index, each) not in closed] for tier in tiers
         ]
-        return [tier for tier in left if tier]
+        return [tuple(tier) for tier in free if tier]
 
     def _suiting(self, pod_class: PodClass, rules: Rules, wanted: Requirements) -> list[tuple[int, ...]]:
-        instance = self._instance
-        tiers = [
-            tuple(
-                pool
-                for pool in tier
-                if pool in instance.buying
-                and instance.suits(pool, wanted, rules)
-                and instance.free_of_ports(pool, pod_class.ports)
-            )
-            for tier in instance.tiers
-        ]
+        instance, ports = self._instance, pod_class.ports
+        suits = {
+            pool
+            for pool in instance.buying
+            if instance.suits(pool, wanted, rules) and instance.free_of_ports(pool, ports)
+        }
+        tiers = [tuple(pool for pool in tier if pool in suits) for tier in instance.tiers]
         return [tier for tier in tiers if tier]
 
     def refused(
@@ -129,16 +119,12 @@ class RuleChecker:
 
     def kept_apart(self, pod_class: PodClass, class_rules: ClassRules, host: str) -> bool:
         """True iff a pod on that node keeps such pods off it, or is what they keep away from."""
-        groups = self._groups
-        return any(
-            groups[index].id.key == HOSTNAME
-            and groups[index].id.kind in (ANTI, APART)
-            and groups[index].matched.get(host)
-            for index in class_rules.owned
-        ) or any(
-            groups[index].id.key == HOSTNAME and not groups[index].allows_matched(host)
-            for index in pod_class.matching
-        )
+        for index in class_rules.owned:
+            group = self._groups[index]
+            if group.id.key == HOSTNAME and group.id.kind in (ANTI, APART) and group.matched.get(host):
+                return True
+        counting = (self._groups[index] for index in pod_class.matching)
+        return any(group.id.key == HOSTNAME and not group.allows_matched(host) for group in counting)
 
     def followers(self, pod_class: PodClass) -> Amounts:
         """What all other pods ask for that have to share a host with such pods."""

@@ -106,18 +106,10 @@ class Proofs:
     def _relaxed(self, limits: tuple[Amounts, Amounts] | None = None) -> Duals:
         pricing = self.pricing
         self._work.spend(pricing.feasible.size)
-        return relax(
-            pricing.feasible.T,
-            pricing.capacity,
-            pricing.price,
-            pricing.vectors,
-            self._scope.demand,
-            free=self._capacities,
-            limits=limits,
-            over=lambda: self._work.time_over,
-            # Those by domain are many: with 300 it takes two to three times as long, for bounds 1 % higher.
-            most=MANY if self._scope.origin else 2 * FEW,
-        )
+        # Those by domain are many: with 300 it takes two to three times as long, for bounds 1 % higher.
+        most, over = MANY if self._scope.origin else 2 * FEW, lambda: self._work.time_over
+        sold = pricing.feasible.T, pricing.capacity, pricing.price, pricing.vectors, self._scope.demand
+        return relax(*sold, free=self._capacities, limits=limits, over=over, most=most)
 
     def relaxation(self) -> Proof:
         """By what pods and nodes have of each resource."""
@@ -488,14 +480,9 @@ class WholeNumbers:
         few = len(scope.pods) <= FEW and len(capacities) <= SEVERAL
         if not (few and dual_values.any() and self._work.left):
             return 0
-        free = replace(
-            self._pricing,
-            column=capacities,
-            capacity=self._free[capacities],
-            price=taken[capacities],
-            feasible=scope.allowed[:, capacities].T,
-            own=scope.allowed[:, capacities].T,
-        )
+        there, left, price = scope.allowed[:, capacities].T, self._free[capacities], taken[capacities]
+        market = replace(self._pricing, column=capacities, capacity=left, price=price)
+        free = replace(market, feasible=there, own=there)
         found = whole(self._pricing, dual_values, (known, self.price), self._work, free=free)
         self._keep(found.plan)
         return found.bound

@@ -76,14 +76,9 @@ def relax(
     for _ in range(TRIES):
         kept = np.concatenate([some[chosen], np.arange(sold, len(price))])
         count, has = len(kept), np.maximum(capacity[kept], 0) / scale
-        model = compact_model(
-            kinds.feasible[:, kept],
-            kinds.vectors / scale,
-            has,
-            (price[kept] / NANO_DOLLARS, np.where(kept < sold, highspy.kHighsInf, 1.0)),
-            kinds.demand,
-            limits=(shares[kept], np.minimum(ends, 1.0)),
-        )
+        nodes = price[kept] / NANO_DOLLARS, np.where(kept < sold, highspy.kHighsInf, 1.0)
+        needs, most_taken = kinds.vectors / scale, (shares[kept], np.minimum(ends, 1.0))
+        model = compact_model(kinds.feasible[:, kept], needs, has, nodes, kinds.demand, limits=most_taken)
         solution, bought = _solve(model, count)
         dual_values = np.maximum(solution[: len(kinds.demand)], 0.0) * NANO_DOLLARS
         prices = np.maximum(-solution[len(kinds.demand) :], 0.0) * NANO_DOLLARS
@@ -264,11 +259,7 @@ class Early:
 
     def same(self, scope: Scope) -> bool:
         """True only if the scope's relaxation is this one: every pod, every offering and nothing else."""
-        return (
-            not scope.rules
-            and not scope.allowed.any()
-            and len(scope.price) == self.columns
-            and int(scope.demand.sum()) == self.pods
-            and bool(np.array_equal(scope.feasible.sum(axis=1), self.offerings[list(scope.pod_classes)]))
-            and not scope.conflict.any()
-        )
+        if scope.rules or len(scope.price) != self.columns or int(scope.demand.sum()) != self.pods:
+            return False
+        offerings = np.array_equal(scope.feasible.sum(axis=1), self.offerings[list(scope.pod_classes)])
+        return bool(offerings) and not scope.allowed.any() and not scope.conflict.any()

@@ -465,14 +465,8 @@ def node_rules(instance: Instance, kinds: Sequence[tuple[int, int]]) -> NodeRule
         if each and not endless(instance, pod_class, level)
         for group in each
     }
-    hosts = sorted(
-        {
-            group
-            for each in both
-            for group in each - stuck
-            if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME
-        }
-    )
+    free = frozenset[int]().union(*both) - stuck
+    hosts = [at for at in sorted(free) if groups[at].id.kind == SPREAD and groups[at].id.key == HOSTNAME]
     takes, capped = _capped(instance, hosts, both, matching)
     return NodeRules(
         names=tuple(f"topology spread over {HOSTNAME}" for _ in capped),

@@ -200,14 +200,8 @@ class Spreads:
     def _reached(self, at: dict[str, list[int]], owners: Sequence[int]) -> set[str]:
         """Domains where one more node can be bought for any of the owners, if they give up what they can."""
         topology_sites = self._rows.topology_sites
-        return {
-            domain
-            for domain, sites in at.items()
-            if all(
-                (topology_sites.could[number, sites] & topology_sites.unlimited[sites]).any()
-                for number in owners
-            )
-        }
+        could = topology_sites.could[list(owners)] & topology_sites.unlimited
+        return {domain for domain, sites in at.items() if could[:, sites].any(axis=1).all()}
 
     def _seen(self, index: int, keys: Sequence[str], sites: Sequence[int]) -> bool:
         """True iff an existing node makes the domain count."""

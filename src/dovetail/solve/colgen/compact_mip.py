@@ -56,14 +56,9 @@ def whole_nodes(
     scale = np.maximum(pricing.vectors.max(axis=0, initial=1), 1).astype(np.float64)
     takes = np.zeros((len(most), pricing.takes.shape[1]))
     takes[: len(pricing.price)] = pricing.takes / np.maximum(pricing.most, 1)
-    model = compact_model(
-        feasible,
-        pricing.vectors / scale,
-        capacity / scale,
-        (price, most),
-        pricing.demand.astype(float),
-        limits=(takes, np.minimum(pricing.most, 1).astype(np.float64)),
-    )
+    needs, limits = pricing.vectors / scale, (takes, np.minimum(pricing.most, 1).astype(np.float64))
+    demand = pricing.demand.astype(np.float64)
+    model = compact_model(feasible, needs, capacity / scale, (price, most), demand, limits=limits)
     if size <= _WHOLE_CELLS:
         model = _sharper(model, pricing, feasible)
     _in_whole_numbers(model, pricing.demand[np.nonzero(feasible)[0]], most, pods=pods)

@@ -95,15 +95,8 @@ def _glance(pod: Pod) -> tuple[object, ...]:
 
 def _ask(pod: Pod, spec: PodSpec) -> Ask:
     requests, ports = pod_requests(pod), host_ports(pod)
-    rules = _ENCODER.encode(
-        [
-            pod.metadata.namespace,
-            spec.node_selector,
-            spec.affinity,
-            spec.tolerations,
-            spec.topology_spread_constraints,
-        ]
-    )
+    asked = spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints
+    rules = _ENCODER.encode([pod.metadata.namespace, *asked])
     return Ask(
         fingerprint=_ENCODER.encode([rules, requests, ports, spec.volumes]),
         rules=rules,

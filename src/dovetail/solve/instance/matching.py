@@ -38,15 +38,11 @@ class Matcher:
 
 def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...], *, soft: bool) -> Taint | None:
     """The first taint that keeps the pod away; `soft` counts PreferNoSchedule as if it did."""
-    return next(
-        (
-            taint
-            for taint in taints
-            if (soft or taint.effect in HARD_EFFECTS)
-            and not any(tolerates(item, taint) for item in tolerations)
-        ),
-        None,
-    )
+    for taint in taints:
+        counts = soft or taint.effect in HARD_EFFECTS
+        if counts and not any(tolerates(item, taint) for item in tolerations):
+            return taint
+    return None
 
 
 @by_weight(_REMEMBERED, lambda args, _: len(args[0]) + len(args[1]) + 2, same=True)

@@ -128,13 +128,9 @@ def _kind(
     guests: dict[tuple[object, ...], tuple[int, ...]],
 ) -> Kind:
     even, apart = groups
+    either = even | apart
     pod_classes = [(instance.pod_classes[pod_class], level) for pod_class, level in item.kinds]
-    matching = [
-        group
-        for pod_class, _ in pod_classes
-        for group in pod_class.matching
-        if group in even or group in apart
-    ]
+    matching = [group for one, _ in pod_classes for group in one.matching if group in either]
     owned = {
         group for pod_class, level in pod_classes for group in pod_class.levels[level].owned if group in apart
     }

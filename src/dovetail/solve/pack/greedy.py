@@ -516,15 +516,10 @@ class Packer(Stock):
         # Where limits keep all that is for sale many hold the same: 24,768 of a region make 58 patterns.
         feasible = cells.feasible[np.ix_(wanted, usable)].T
         unlike = distinct(np.hstack([self.capacity[usable], np.packbits(feasible, axis=1)]))
-        filled = fill(
-            self.capacity[usable[unlike]],
-            feasible[unlike],
-            cells.vectors[wanted],
-            (dual_values + node_count_weights.pull[cells.kind])[wanted],
-            total[wanted],
-            self._clash[np.ix_(wanted, wanted)],
-            largest=self._substitutes is None,  # where many patterns are as good, these are not the best
-        )
+        worth = (dual_values + node_count_weights.pull[cells.kind])[wanted]
+        items = cells.vectors[wanted], worth, total[wanted], self._clash[np.ix_(wanted, wanted)]
+        largest = self._substitutes is None  # where many patterns are as good, these are not the best
+        filled = fill(self.capacity[usable[unlike]], feasible[unlike], *items, largest=largest)
         picks = int(np.max(np.count_nonzero(filled, axis=1), initial=0))
         self.instance.work.spend((2 + picks) * (SWEEP // 5 + filled.size // CELLS))
         rows = distinct(filled)

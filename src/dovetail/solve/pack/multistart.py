@@ -49,13 +49,8 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
         if packer.feasible.any(axis=1).all():  # else what is taken together may be too large
             break
     seeds = _seeds(packer, start)
-    least = float(
-        sum(
-            instance.pod_classes[pod_class].value * len(item.bundles)
-            for item in items
-            for pod_class, _ in item.kinds
-        )
-    )
+    every = [(len(item.bundles), pod_class) for item in items for pod_class, _ in item.kinds]
+    least = float(sum(instance.pod_classes[pod_class].value * number for number, pod_class in every))
     refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
     bound = 0.0 if packer.visitors else least
     with instance.work.sparing(0.0, of_time=HALF if seeds[0].left.any() else 0.0):
