@@ -67,7 +67,6 @@ MORE_WORK = {
     "pod-affinity-mixed-004": 1_000_000,
     "pod-anti-affinity-preferred-007": 3_000_000,
     "spread-min-domains-004": 1_000_000,
-    "spread-multi-003": 1_000_000,
     "spread-zone-000": 30_000_000,
     "spread-zone-001": 3_000_000,
 }

@@ -128,6 +128,26 @@ def test_a_bound_that_was_not_reached_is_none_that_is_too_high(units: int) -> No
     assert 0 <= pricing.bound <= least(Master(instance, rows, every)) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_listed_are_all_patterns_that_cost_little_beyond_their_worth(name: str) -> None:
+    pods, pools, nodes = CASES[name]
+    instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    every = Enumeration(rows, ANY_PRICE, SolveBudget(Budget()), MANY).run()
+    assert every is not None
+    work = SolveBudget(Budget(work=100_000_000))
+    master, pricing = Master(instance, rows, joined((), len(rows.pods))), Pricing(rows, work)
+    pricing.run(master)
+    listed = pricing.listed(master, 1.2 * pricing.bound)
+    assert listed is not None
+    patterns, linear, slack = listed
+    found = {(site, *counts) for site, counts in zip(patterns.site, patterns.counts.tolist(), strict=True)}
+    master = Master(instance, rows, every)
+    assert linear.least == pytest.approx(pricing.bound, rel=1e-3)
+    assert (master.reduced(linear) > -1e-6).all()
+    kept = master.patterns.some(master.reduced(linear) < slack - 1e-6)
+    assert {(site, *counts) for site, counts in zip(kept.site, kept.counts.tolist(), strict=True)} <= found
+
+
 def test_a_node_is_bought_only_with_a_pod_of_its_pool_on_it() -> None:
     pods, pools, nodes = CASES["visitors of a lighter pool"]
     instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))

@@ -153,8 +153,9 @@ class Search:
         if not self._tied:
             return _PROOF
         pod_classes = sorted({pod_class for item in items for pod_class, _ in item.kinds})
-        solved = self._context.topology_bound.spent > 0
-        return MOST if not solved and small(self._context.feasible[pod_classes], self.instance.work) else 0.0
+        bound = self._context.topology_bound
+        few = not bound.spent and small(self._context.feasible[pod_classes], self.instance.work)
+        return MOST if few or bound.unfinished else 0.0
 
     def _hand_out(self, items: list[Item], packing: Packing) -> list[int]:
         """Give the bundles to the nodes; how many of each item found one."""

@@ -15,7 +15,7 @@ from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.provers import Proofs, Question, prove
 from dovetail.solve.bound.relaxation import Early
 from dovetail.solve.bound.scope import Kinds, Placement, kinds_placed, scope_of
-from dovetail.solve.bound.topology_mip import TopologyBound
+from dovetail.solve.bound.topology_mip import TopologyBound, small
 from dovetail.solve.bound.topology_model import TargetNode, pinned, topology_sites_of
 from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
@@ -164,19 +164,21 @@ class Case:
         """What was proven of its promises already."""
         return self.context.proofs.get(self._promised()[1])
 
-    def deeper(self, hourly: int, proof: Proof, *, listed: bool = False) -> Proof:
-        """A better proof than that one, if a second look at rules between pods tells more; if `listed`, a
-        first one, where all patterns can be listed."""
+    def deeper(self, hourly: int, proof: Proof, *, first: bool = False) -> Proof:
+        """A better proof than that one, if a second look at rules between pods tells more; if `first`, a look
+        before packing, where patterns are few."""
         promised, key = self._promised()
-        if listed:
-            bound = self.context.topology_bound.bound(self.free, promised, hourly, listed=True)
-            self.context.stale.add(key)
+        if first:
+            # Of few offerings packing leaves most of the work to the proof, which comes soon enough then.
+            feasible = self.context.feasible[sorted({pod_class for pod_class, *_ in promised})]
+            early = not small(feasible, self.context.instance.work)
+            bound = self.context.topology_bound.bound(self.free, promised, hourly, listed=True, early=early)
         else:
             bound = self.context.topology_bound.deeper(promised, hourly)
-        if bound <= proof.bound:
-            return proof
-        self.context.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
-        return better
+        if bound > proof.bound:
+            proof = replace(proof, bound=bound, method=BETWEEN_PODS)
+        self.context.proofs[key] = proof
+        return proof
 
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
         """What the plan promises to whom, also as a key."""
@@ -260,10 +262,10 @@ class Answer:
             return self
         return self._with(self.case.proof(self.plan.cost.hourly, quick=True)[0])
 
-    def proved_deeper(self, *, listed: bool = False) -> Answer:
+    def proved_deeper(self, *, first: bool = False) -> Answer:
         """This answer with a better proof, if a second look at the rules between pods finds one; or a first
-        one, where all patterns can be listed."""
-        better = self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof, listed=listed))
+        one, before packing."""
+        better = self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof, first=first))
         return replace(better, proven=self.proven)
 
     def _with(self, proof: Proof) -> Answer:

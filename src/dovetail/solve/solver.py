@@ -219,8 +219,10 @@ def _searched(state: _Solve, trace: Trace) -> Answer:
 def _at_once(state: _Solve) -> None:
     """Where few patterns of nodes matter under rules between pods, the best choice of them."""
     if state.best.plan.cost.hourly:  # nothing else is to be proven, and there may be nothing for sale
-        state.best = state.best.proved_deeper(listed=True)
+        state.best = state.best.proved_deeper(first=True)
     _as_answered(state)
+    state.context.stale = set(state.context.proofs)
+    state.best = replace(state.best, proven=False)
 
 
 def _again(state: _Solve) -> None:

@@ -8,7 +8,7 @@ the way is Farley's bound: dual values divided by the largest multiple of its pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import highspy
@@ -17,15 +17,15 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
-from dovetail.solve.budget import CELLS, MOST, STEP, SolveBudget
+from dovetail.solve.budget import CELLS, HALF, MOST, STEP, SolveBudget
 from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
 from dovetail.solve.colgen.highs import integer_program, quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask, holding
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask, distinct, holding
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
-from dovetail.solve.tolerances import FEW, LINEAR, MANY, NARROW, OPTIMAL, PAYS, ROUNDING
+from dovetail.solve.tolerances import FEW, LINEAR, MANY, NARROW, OPTIMAL, PAYS, ROUNDING, TRIES, WIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,13 @@ class SitePatterns:
     site: Amounts  # (N,) the cheapest of those that no rule tells apart
     counts: Amounts  # (N, S)
 
-    def some(self, kept: Mask) -> SitePatterns:
-        """Those where `kept` (N,) is True."""
+    def some(self, kept: Mask | Amounts) -> SitePatterns:
+        """Those where `kept` (N,) is True, or those of these numbers."""
         return SitePatterns(self.site[kept], self.counts[kept])
+
+    def distinct(self) -> SitePatterns:
+        """Each once, in their order."""
+        return self.some(distinct(np.column_stack([self.site, self.counts])))
 
     def __len__(self) -> int:
         return len(self.site)
@@ -257,24 +261,35 @@ def joined(parts: Sequence[SitePatterns], kinds: int) -> SitePatterns:
 
 
 class Enumeration:
-    """Finds all patterns that a plan for less than `price` could use; None where there are too many.
+    """Finds all patterns that cost less than `slack` beyond their worth; None where there are too many.
 
-    It looks at so many at most, those that no node holds left out.
+    It looks at so many at most, those that no node holds or that cannot pay any more left out.
     """
 
-    def __init__(self, rows: Rows, price: int, work: SolveBudget, most: int) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        slack: float,
+        work: SolveBudget,
+        most: int,
+        worth: tuple[Floats, Floats] | None = None,
+    ) -> None:
+        """`slack` in nano-dollars. `worth`: of pods and the node itself at each site (K, S + 1), and of
+        capacity there (K, R), which may be any; if not given, none."""
         self._rows = rows
         self._topology_sites = rows.topology_sites
         self._open = rows.open()
-        self._price = price
+        self._slack = slack
         self._work = work
         self._left = most
+        (sites, kinds), resources = rows.copies.T.shape, rows.topology_sites.vectors.shape[1]
+        self._worth, self._prices = worth or (np.zeros((sites, kinds + 1)), np.zeros((sites, resources)))
 
-    def run(self) -> SitePatterns | None:
-        """All patterns, site by site of those that rules tell apart."""
+    def run(self, fleets: Iterable[Sequence[int] | Amounts] | None = None) -> SitePatterns | None:
+        """All patterns, site by site of those that rules tell apart, or of these."""
         parts = []
-        for sites in alike(self._topology_sites):
-            found = self._of(np.array(sorted(sites, key=lambda site: self._topology_sites.price[site])))
+        for sites in alike(self._topology_sites) if fleets is None else fleets:
+            found = self._of(np.array(sites, dtype=np.int64))
             if found is None:
                 return None
             parts.append(found)
@@ -282,12 +297,22 @@ class Enumeration:
 
     def _of(self, sites: Amounts) -> SitePatterns | None:
         topology_sites = self._topology_sites
+        sites = sites[np.argsort(topology_sites.price[sites], kind="stable")]
         counts = np.zeros((1, len(topology_sites.kinds)), dtype=np.int64)
-        fits = (topology_sites.price[sites] < self._price)[None, :]
+        worth, copies = self._worth[sites, :-1].T, self._rows.copies[:, sites] * self._open[:, sites]
+        order = np.argsort(-worth.max(axis=1, initial=0.0), kind="stable")
+        price = topology_sites.price[sites] - self._worth[sites, -1] - self._slack
+        beyond = worth - topology_sites.vectors @ self._prices[sites].T
+        whole = (self._prices[sites] * topology_sites.capacity[sites]).sum(axis=1)
+        self._limits = []
+        for each, held in ((worth, 0 * whole), (beyond, whole)):
+            later = np.cumsum((np.maximum(each, 0.0) * copies)[order[::-1]], axis=0)[::-1]
+            self._limits.append((each, price - held - np.append(later, 0 * later[:1], axis=0)))
+        fits = self._paying(counts, np.ones((1, len(sites)), dtype=np.bool_), 0)
         if not fits.any():
             return SitePatterns(np.zeros(0, dtype=np.int64), counts[:0])
-        for kind in range(len(topology_sites.kinds)):
-            grown = self._grown(kind, sites, counts, fits)
+        for step, kind in enumerate(order.tolist(), 1):
+            grown = self._grown(kind, sites, counts, fits, step)
             if grown is None:
                 return None
             counts, fits = grown
@@ -295,25 +320,37 @@ class Enumeration:
         kept = fits.any(axis=1)
         return SitePatterns(sites[fits[kept].argmax(axis=1)], counts[kept])
 
-    def _grown(self, kind: int, sites: Amounts, counts: Amounts, fits: Mask) -> tuple[Amounts, Mask] | None:
+    def _paying(self, counts: Amounts, fits: Mask, step: int) -> Mask:
+        """Where patterns of the first so many kinds may pay with any others, (N, K): by what pods are worth,
+        and by what they are worth beyond the capacity that they take, with all capacity."""
+        for each, least in self._limits:
+            fits = fits & (counts @ each > least[step])
+        return fits
+
+    def _grown(
+        self, kind: int, sites: Amounts, counts: Amounts, fits: Mask, step: int
+    ) -> tuple[Amounts, Mask] | None:
         """The patterns with any number of one more kind added, and the sites that hold each."""
         topology_sites = self._topology_sites
-        parts, need = [(counts, fits)], topology_sites.vectors[kind]
+        parts, need = [], topology_sites.vectors[kind]
         asked = np.flatnonzero(need)
         apart = np.flatnonzero(topology_sites.conflict[kind])
-        for _ in range(int(topology_sites.demand[kind])):
-            kept = (counts[:, apart] == 0).all(axis=1)
-            counts, fits = counts[kept].copy(), fits[kept] & self._open[kind, sites]
-            counts[:, kind] += 1
-            used = counts @ topology_sites.vectors[:, asked]
-            fits &= holding(used, topology_sites.capacity[np.ix_(sites, asked)])
-            kept = fits.any(axis=1)
-            counts, fits = counts[kept], fits[kept]
-            if not len(counts):
-                break
-            parts.append((counts, fits))
-            self._left -= len(counts)
-            self._work.spend(fits.size // CELLS)
+        for number in range(int(topology_sites.demand[kind]) + 1):
+            if number:
+                kept = (counts[:, apart] == 0).all(axis=1)
+                counts, fits = counts[kept].copy(), fits[kept] & self._open[kind, sites]
+                counts[:, kind] += 1
+                used = counts @ topology_sites.vectors[:, asked]
+                fits &= holding(used, topology_sites.capacity[np.ix_(sites, asked)])
+                kept = fits.any(axis=1)
+                counts, fits = counts[kept], fits[kept]
+                if not len(counts):
+                    break
+            paying = self._paying(counts, fits, step)
+            kept = paying.any(axis=1)
+            parts.append((counts[kept], paying[kept]))
+            self._left -= int(np.count_nonzero(kept)) * (number > 0)
+            self._work.spend(1 + fits.size // CELLS)
             if self._left < 0 or not self._work.left:
                 return None
         return np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts])
@@ -322,18 +359,13 @@ class Enumeration:
 def alike(topology_sites: TopologySites) -> Sequence[Sequence[int]]:
     """Sites where nodes can be bought, those together that no rule between pods tells apart."""
     found: dict[tuple[object, ...], list[int]] = {}
-    values: Mapping[str, tuple[str, ...]] = topology_sites.domains
+    counting = topology_sites.counting.values()
+    tables = [table for each in counting for table in (each.surely, each.never, each.foreign)]
+    tables.append(topology_sites.unlimited)
+    values = [topology_sites.domains[name] for name in sorted(topology_sites.domains)]
     for site in range(topology_sites.bought):
-        key = (
-            *(values[name][site] for name in sorted(values)),
-            *(
-                table[site]
-                for c in topology_sites.counting.values()
-                for table in (c.surely, c.never, c.foreign)
-            ),
-            bool(topology_sites.unlimited[site]),
-            -1 if topology_sites.most[site] >= UNLIMITED else site,
-        )
+        own = -1 if topology_sites.most[site] >= UNLIMITED else site
+        key = (own, *(value[site] for value in values), *(table[site] for table in tables))
         found.setdefault(key, []).append(site)
     return list(found.values())
 
@@ -359,41 +391,68 @@ class Pricing:
         self._next = 0  # of the fleets: which is searched next
         self._known: set[tuple[int, bytes]] = set()  # sites with what is on a node
         self.bound = 0.0  # dollars per hour that no plan costs less than
+        self.proven = Linear(0.0, np.zeros(0))  # by which no pattern is worth more than its price
 
     def run(self, master: Master) -> Linear | None:
         """Add the patterns that matter; the best plan in fractions of them, None if there is none.
 
         The first are those that pay most of their price by the program without patterns, or without rules.
         """
-        part, work, width = self._work.part(MOST), self._work, FEW if self._rows.patterns else NARROW
-        first = master.plain(work)
-        if first is None:
-            return None
-        self.bound = first.least
-        master.add(self._alone())
-        master.add(self._found(master, first, _FIRST, width)[0])
+        work, width = self._work, FEW if self._rows.patterns else NARROW
+        part = work.part(HALF if self._known else MOST)  # the rest of what was begun before packing
+        if not self._known:
+            first = master.plain(work)
+            if first is None:
+                return None
+            self.bound = first.least
+            master.add(self._alone())
+            master.add(self._found(master, first, _FIRST, width)[0])
         for _ in range(ROUNDS):
             now = master.linear(master.every, work, elastic=True)
             if now is None or not part.left:
                 return now
             found, most = self._found(master, now, 1 + PAYS, width)
-            self.bound = max(self.bound, now.least / most)
+            if now.least / most > self.proven.least:
+                self.proven = Linear(now.least / most, now.duals / most)
+            self.bound = max(self.bound, self.proven.least)
             if self.bound >= now.least * OPTIMAL or not (len(found) or width == FEW):
                 return now
             width = width if len(found) else NARROW
             master.add(found)
         return master.linear(master.every, work, elastic=True)
 
+    def listed(self, master: Master, price: float) -> tuple[SitePatterns, Linear, float] | None:
+        """All patterns that cost less than some slack beyond their worth, that worth, and the slack.
+
+        In dollars per hour: as much as leaves them few enough, at most what a plan for less than `price` can
+        use. None where that leaves too many.
+        """
+        slack = (price - self.proven.least) * NANO_DOLLARS * HALF  # of all of it there are always too many
+        worth = master.dual_values(self.proven) * NANO_DOLLARS
+        prices = np.zeros((len(worth), self._rows.topology_sites.vectors.shape[1]))
+        fleets = []
+        for fleet in self._fleets:
+            sites, there = fleet.pricing.column, fleet.pricing.feasible
+            most = np.max(worth[sites, :-1], axis=0, where=there, initial=0.0)
+            lacks, some = fleet.pricing.price - worth[sites, -1] - slack, []
+            for column in np.flatnonzero(fleet.knapsacks.screened(most) > lacks).tolist():
+                limit, found = fleet.knapsacks.fraction(column, most)
+                if limit > lacks[column]:
+                    some.append(sites[column])
+                    prices[sites[column]] = found[: prices.shape[1]]
+            fleets.append(np.array(some, dtype=np.int64))
+        for _ in range(TRIES):
+            patterns = Enumeration(self._rows, slack, self._work, WIDE, (worth, prices)).run(fleets)
+            if patterns is not None:
+                return patterns, self.proven, slack / NANO_DOLLARS
+            slack *= HALF
+        return None
+
     def _fleet(self, sites: Amounts, open_to: Mask) -> _Fleet:
         topology_sites, feasible = self._rows.topology_sites, open_to[:, sites]
-        what = (
-            topology_sites.capacity[sites],
-            topology_sites.price[sites],
-            topology_sites.vectors,
-            topology_sites.conflict,
-            topology_sites.demand,
-        )
-        pricing = pricing_instance(feasible, *what, own=topology_sites.own[:, sites] & feasible)
+        own, capacity = topology_sites.own[:, sites] & feasible, topology_sites.capacity[sites]
+        pods = topology_sites.vectors, topology_sites.conflict, topology_sites.demand
+        pricing = pricing_instance(feasible, capacity, topology_sites.price[sites], *pods, own=own)
         pricing = replace(pricing, column=sites[pricing.column])
         return _Fleet(pricing, Knapsacks(pricing, self._work))
 
@@ -453,9 +512,8 @@ class Pricing:
         for kind in idle.tolist():
             self_repelling = ~counts[:, own].any(axis=1)
             capacity = pricing.capacity[column] - counts @ pricing.vectors
-            fits = (capacity >= pricing.vectors[kind]).all(axis=1) & ~counts[:, pricing.conflict[kind]].any(
-                axis=1
-            )
+            fits = (capacity >= pricing.vectors[kind]).all(axis=1)
+            fits &= ~counts[:, pricing.conflict[kind]].any(axis=1)
             counts[self_repelling & fits, kind] = 1
         kept = counts[:, own].any(axis=1)
         return counts[kept], float(np.max(best.worth[kept], initial=0.0))

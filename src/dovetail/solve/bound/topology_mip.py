@@ -28,12 +28,13 @@ from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
-from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, TRIES, WIDE
+from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, OPTIMAL, TRIES, WIDE
 
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
 _PATTERNS_ALONE = 6  # times as large as where nodes per site come to an end: there only patterns are tried
+_FEW_KINDS = 16  # of pods: of more, patterns that pay are seldom all found in a second
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
@@ -82,7 +83,9 @@ class TopologyBound:
         self._about: tuple[object, float] = (None, 0.0)
         self._sites: TopologySites | None = None
         self._programs: dict[bool, Rows | None] = {}
+        self._generated: tuple[Rows, Master, Pricing] | None = None  # the last column generation
         self.spent = 0  # units of work since it was asked again
+        self.unfinished = False  # True iff patterns that pay were looked for, and others are missing
         # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
         self.answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of the best, then those of others
@@ -92,11 +95,14 @@ class TopologyBound:
         self._stale = set(self._known)
         self.spent = 0
 
-    def bound(self, free: Amounts, found: Kinds, price: int, *, listed: bool = False) -> int:
+    def bound(
+        self, free: Amounts, found: Kinds, price: int, *, listed: bool = False, early: bool = False
+    ) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
 
         `free` (nodes, R) is the capacity before them. If `listed`, only where all patterns of nodes that
-        matter can be listed and chosen from: where they cannot, it is as if it had not been asked.
+        matter can be listed and chosen from: where they cannot, it is as if it had not been asked; but if
+        `early`, those that pay are looked for where pods are of few kinds.
         """
         work = self._instance.work
         some = sorted({pod_class for pod_class, *_ in found})
@@ -112,7 +118,8 @@ class TopologyBound:
                 self._about, self._programs = (key, most), {}
                 self._sites = topology_sites_of(self._instance, self._columns, free, found, most)
                 work.spend(self._sites.feasible.size)
-            self._note(key, *self._solved(self._written(most, listed=listed), price, listed=listed))
+            rows = self._written(most, listed=listed)
+            self._note(key, *self._solved(rows, price, listed=listed, early=early))
             if listed and not self._known[key].settled:
                 self._stale.add(key)
             else:
@@ -154,14 +161,19 @@ class TopologyBound:
             self._programs[alone] = program(self._instance, self._sites, patterns=alone) if fine else None
         return self._programs[alone]
 
-    def _solved(self, rows: Rows | None, price: int, *, listed: bool) -> tuple[Ruled, _Next | None]:
+    def _solved(
+        self, rows: Rows | None, price: int, *, listed: bool, early: bool
+    ) -> tuple[Ruled, _Next | None]:
         work, times = self._instance.work, _times(self._instance.work)
         if rows is None or not work.left:
             return Ruled(), None
         alone = rows.patterns
         patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
+        if listed and patterns is None:
+            wanted = early and len(rows.pods) <= _FEW_KINDS
+            return self._by_few(rows, price, HALF) if wanted else Ruled(), None
         if listed:
-            return Ruled() if patterns is None else self._by_patterns(rows, patterns, price), None
+            return self._by_patterns(rows, patterns, price), None
         first = patterns is None and rows.size <= _SMALL and not alone
         best, following = Ruled(), None
         for by_sites in (first, not first)[: 1 if alone else 2]:
@@ -208,23 +220,47 @@ class TopologyBound:
         others = _in_nano(least + float(np.min(value[~few], initial=np.inf)))
         return replace(ruled, bound=max(bound, min(ruled.bound, others)), settled=every)
 
-    def _by_few(self, rows: Rows, price: int) -> Ruled:
-        """By patterns that pay, found one after another; a plan may need others as well."""
-        work, master = self._instance.work, Master(self._instance, rows, joined((), len(rows.pods)))
-        pricing = Pricing(rows, work)
-        linear = pricing.run(master)
+    def _by_few(self, rows: Rows, price: int, spared: float = 0.0) -> Ruled:
+        """By patterns that pay, found one after another; a plan may need others as well.
+
+        If a share of the work is `spared` when they are looked for, only where all are found in the rest.
+        """
+        work = self._instance.work
+        if self._generated is None or self._generated[0] is not rows:
+            master = Master(self._instance, rows, joined((), len(rows.pods)))
+            self._generated = rows, master, Pricing(rows, work)
+        _, master, pricing = self._generated
+        with work.sparing(spared):
+            linear = pricing.run(master)
+        self.unfinished = linear is None or pricing.proven.least < linear.least * OPTIMAL
         bound = max(0, min(price, _in_nano(pricing.bound)))
-        if linear is None or bound >= price * CLOSE or not work.left:
+        if linear is None or bound >= price * CLOSE or not work.left or (spared and self.unfinished):
             return Ruled(bound)
         value = master.reduced(linear)
         few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
-        return replace(self._chosen(rows, master, few, price, MOST), bound=bound)
+        fine = not self.unfinished and len(rows.pods) <= _FEW_KINDS
+        listed = pricing.listed(master, price / NANO_DOLLARS) if fine else None
+        if listed:
+            patterns, linear, slack = listed
+            # Those that pricing found as well: of the best by reduced price alone there may be no plan.
+            few = self._few(value, few, HALF)
+            both = joined((master.patterns.some(few), patterns), len(rows.pods))
+            master = Master(self._instance, rows, both.distinct())
+            value = master.reduced(linear)
+            found = np.arange(len(value)) < np.count_nonzero(few)
+            few = found | self._few(value, value <= slack, HALF)
+        ruled = self._chosen(rows, master, few, price, MOST)
+        if listed:
+            # A plan with any other pattern costs as much more than fractions of patterns at least.
+            others = _in_nano(linear.least + min(slack, float(np.min(value[~few], initial=np.inf))))
+            bound = max(bound, min(others, ruled.bound))
+        return replace(ruled, bound=bound)
 
-    def _few(self, value: Floats, kept: Mask) -> Mask:
+    def _few(self, value: Floats, kept: Mask, share: float = 1.0) -> Mask:
         """As many of the patterns that are kept as can be chosen from, by reduced price (N,)."""
         order = np.argsort(np.where(kept, value, np.inf), kind="stable")
         few = np.zeros_like(kept)
-        few[order[: int(_MOST_PATTERNS * _times(self._instance.work))]] = True
+        few[order[: int(share * _MOST_PATTERNS * _times(self._instance.work))]] = True
         return few & kept
 
     def _chosen(self, rows: Rows, master: Master, kept: Mask, price: int, share: float) -> Ruled:
