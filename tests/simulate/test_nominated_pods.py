@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from aws_cloud import REGION
 from msgspec.structs import replace
 from operated import Operated, play, pod, pool, replicas
 from stories import inflate
@@ -68,6 +69,32 @@ def test_nodes_of_one_spread_open_together() -> None:
     (opened,) = world.records("nodes.opened")
     assert opened["nominated"] == 9
     assert len(opened["nodes"]) == len(world.records("node.ready")) > 1
+
+
+def test_of_pods_that_must_be_near_each_other_the_first_has_its_place_before_others_open() -> None:
+    """The other node has room for one of three, and is in another zone."""
+    term = {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "inflate"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    def in_zone(zone: str, **more: Any) -> dict[str, Any]:
+        found = pool(zone, **more)
+        requirement = {"key": labels.ZONE, "operator": "In", "values": [f"{REGION}{zone}"]}
+        found["spec"]["template"]["spec"]["requirements"].append(requirement)
+        return found
+
+    async def script(world: Operated) -> None:
+        web = pod("web", "500m", nodeSelector={labels.NODEPOOL: "b"})
+        small = in_zone("b", limits={"cpu": "2"})
+        world.create(node_class(), in_zone("a"), small, web, inflate(3, affinity=near))
+        await until_bound(world)
+
+    world = play(script)
+    (decision,) = world.records("decision")
+    assert sorted((one["pool"], len(one["pods"])) for one in decision["claims"]) == [("a", 3), ("b", 1)]
+    claims = {one["node"]: one["claim"] for one in world.records("node.created")}
+    pools = {one["claim"]: one["pool"] for one in decision["claims"]}
+    opened = [[pools[claims[node]] for node in one["nodes"]] for one in world.records("nodes.opened")]
+    assert opened == [["a"], ["b"]]
 
 
 def test_no_pod_is_nominated_and_no_node_waits_where_that_is_off() -> None:

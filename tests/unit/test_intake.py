@@ -8,9 +8,10 @@ from typing import Any, cast
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
+from dovetail.cluster.promises import BINDING
 from dovetail.cluster.state import State
 from dovetail.controllers.context import Context
-from dovetail.controllers.provisioning.intake import BINDING, Intake
+from dovetail.controllers.provisioning.intake import Intake
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.problem import Options
 from dovetail.simulate.time.clock import VirtualClock, run_virtual

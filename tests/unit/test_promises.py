@@ -74,7 +74,10 @@ def test_a_promise_is_for_one_pod_on_a_machine_that_stays() -> None:
         ("ip-1", 15, 34, True),  # the scheduler was at work a moment ago: it may not have come to the pod
         ("ip-1", 15, 35, False),  # it had all the time
         ("ip-1", None, 20, False),
-        ("", 15, 20, False),  # it did come to the pod, and refused it
+        ("", 19, 20, False),  # it did come to the pod, and refused it
+        ("", 20, 20, True),  # but binds others still
+        ("", 59, 59, True),
+        ("", 60, 60, False),
         ("ip-2", 15, 20, False),
         ("ip-1", 55, 59, True),
         ("ip-1", 55, 60, False),  # it may be at work for ever

@@ -9,21 +9,16 @@ from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
-from dovetail.base.clock import SECOND
 from dovetail.base.errors import in_one_line
 from dovetail.cluster.nodes import KnownNodes, Machine
 from dovetail.cluster.problem import Fault, OnFault, build, isolated
-from dovetail.cluster.promises import with_room
+from dovetail.cluster.promises import BINDING, with_room
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
 from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
 from dovetail.model.problem import Options, Problem
 from dovetail.model.volumes import VolumeIndex
-
-# Since the scheduler bound a pod with a place last, while others wait for theirs: it is at work on them. On a
-# busy machine a real one bound 28 a second.
-BINDING = SECOND
 
 
 class Intake:

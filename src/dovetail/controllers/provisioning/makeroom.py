@@ -21,11 +21,11 @@ from dovetail.api.meta import Object, condition
 from dovetail.base.clock import SECOND, within
 from dovetail.base.errors import ApiError
 from dovetail.cluster.nodes import Machine
+from dovetail.cluster.promises import BINDING
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.evict import EVICTIONS
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.exchange import movable, owner_of, size, suits, zone_of
-from dovetail.controllers.provisioning.intake import BINDING
 from dovetail.controllers.provisioning.remarks import nominate
 from dovetail.disrupt.budgets import allow_any
 from dovetail.disrupt.command import UNDERUTILIZED

@@ -32,6 +32,7 @@ from dovetail.cluster.nodes import Machine, is_ephemeral
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.nodeclaim.status import REGISTERED
+from dovetail.controllers.provisioning.bootstrap import Bootstrap
 from dovetail.controllers.provisioning.causes import leans, open_to
 from dovetail.controllers.provisioning.exchange import Exchange
 from dovetail.controllers.provisioning.pods import evicts
@@ -202,11 +203,15 @@ class Nominator:
         self._state.subscribe(self._notice)
         self._state.on_promise(self._placed)
         self._exchange = Exchange(self._state)
+        self._bootstrap = Bootstrap(self._state)
 
     def _placed(self, key: str) -> None:
         self._latest = self._context.clock.monotonic()
         self._set.pop(key, None)
         self.queue.add(key)
+        pod = self._state.get(Pod, key)
+        if pod is not None and self._enabled:
+            self._bootstrap.placed(pod)
         if self._held:
             self.openings.add(ALL_NODES)
 
@@ -223,6 +228,8 @@ class Nominator:
                 self.queue.add(new.key)
         elif isinstance(old, Pod):
             self._set.pop(old.key, None)
+            if isinstance(new, Pod) and not old.spec.node_name and self._bootstrap.bound(new) and self._held:
+                self.openings.add(ALL_NODES)
         elif kind is Node or kind is NodeClaim:
             self._look_at(old, new)
             if new is None:
@@ -328,6 +335,7 @@ class Nominator:
         Whatever fails with a pod, the node opens: the pod is tried again by itself.
         """
         self._look()
+        self._bootstrap.look(self._held.keys(), self._closed, self._context.clock.monotonic())
         if not self._held:
             self._up.clear()
             return None
@@ -335,6 +343,7 @@ class Nominator:
             return SECOND
         behind = self._enabled and self._behind()
         ready = {name: self._held[name] for name in self._candidates(behind) if self._opens(name, behind)}
+        ready |= {name: self._held[name] for name in self._bootstrap.first()}
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         nominated = await self._nominate(ready)
         await asyncio.gather(*(self._open(node) for node in ready.values()))
@@ -392,6 +401,7 @@ class Nominator:
     def _look(self) -> None:
         """Take in what changed of machines."""
         for name in self._changed:
+            self._bootstrap.changed(name)
             if self._enabled and self._state.staying(name) is not None:
                 self._coming[name] = None
             else:
@@ -487,7 +497,8 @@ class Nominator:
 
         Pods that must be spread over more than nodes, or be near others, are refused while others of them
         have no place yet, and lose their nominations: any pod whose own node is not open takes the room. So a
-        machine for such pods opens with all others: not while one is `behind`.
+        machine for such pods opens with all others: not while one is `behind`. One that the first of pods
+        which must be near each other may go to waits for that one's own.
 
         What takes the other taints away may itself be pods that the taint keeps off.
         """
@@ -495,7 +506,7 @@ class Nominator:
         leaning = behind and up(machine) and self._leans(machine)
         if leaning and not machine.initialized:  # else the places there hold for a while only
             self._leaning.add(name)
-        if up(machine) and not leaning and not self._waits(machine):
+        if up(machine) and not leaning and not self._waits(machine) and not self._bootstrap.keeps(machine):
             return True
         until = self._held_until(name)
         return until is not None and self._context.clock.now() >= until
