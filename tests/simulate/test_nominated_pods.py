@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from aws_cloud import REGION
 from msgspec.structs import replace
 from operated import Operated, play, pod, pool, replicas
@@ -71,6 +72,7 @@ def test_nodes_of_one_spread_open_together() -> None:
     assert len(opened["nodes"]) == len(world.records("node.ready")) > 1
 
 
+import pytest
 def test_of_pods_that_must_be_near_each_other_the_first_has_its_place_before_others_open() -> None:
     """The other node has room for one of three, and is in another zone."""
     term = {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "inflate"}}}
@@ -99,13 +101,23 @@ def test_of_pods_that_must_be_near_each_other_the_first_has_its_place_before_oth
 
 def test_no_pod_is_nominated_and_no_node_waits_where_that_is_off() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), pool(), inflate(9, **spread("inflate")))
+        world.create(node_class(), pool(), inflate(9, **rules))
         await world.clock.sleep(5 * MINUTE)
         assert not any(MARK in one.metadata.annotations for one in world.state.all(Pod))
 
     world = play(script, nominate_pods=False)
-    assert not world.records("nodes.opened")
+    opened = [(len(one["nodes"]), one["nominated"]) for one in world.records("nodes.opened")]
+    assert opened == ([(len(world.records("node.ready")), 0)] if must else [])
+    assert len(world.records("decision")) == 1
     assert not world.metrics.value(NOMINATIONS, outcome="set")
+
+
+def test_a_rival_that_carries_plans_out_as_they_come_holds_no_node() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(9, **spread("inflate")))
+        await world.clock.sleep(5 * MINUTE)
+
+    assert not play(script, nominate_pods=False, plain_plans=True).records("nodes.opened")
 
 
 def test_without_the_right_nodes_open_all_the_same(monkeypatch: Any) -> None:

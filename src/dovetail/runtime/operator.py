@@ -233,7 +233,9 @@ class Operator:
     def _claims(self) -> Iterator[Part]:
         context = self._context
         self._discovery = Discovery(context)
-        nominator = Nominator(context, enabled=self._settings.nominate_pods)
+        nominator = Nominator(
+            context, enabled=self._settings.nominate_pods, holds=not self._settings.plain_plans
+        )
         lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice, held=nominator.held)
         yield "pod.nomination", nominator.queue.run
         yield "node.opening", nominator.openings.run

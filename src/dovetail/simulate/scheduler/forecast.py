@@ -191,9 +191,8 @@ class _Try:
         times = Latencies()
         parts = [Distribution.of(one) for one in (times.launch, times.boot, times.ready)]
         up = {name: sum(one.draw(self._seed, name, str(n)) for n, one in enumerate(parts)) for name in coming}
-        if self._nominate:
-            together = {self._meant[key] for key, pod in self._pods.items() if leans(pod)} & up.keys()
-            up |= dict.fromkeys(together, max(up.values(), default=0))
+        together = {self._meant[key] for key, pod in self._pods.items() if leans(pod)} & up.keys()
+        up |= dict.fromkeys(together, max(up.values(), default=0))
         groups: dict[int, list[str]] = defaultdict(list)
         for name, at in up.items():
             groups[at].append(name)
