@@ -173,8 +173,8 @@ class Nominator:
     """Keeps the nominations of pods that wait as their promised places are; opens the nodes that are held.
 
     One that is not `enabled` nominates nothing; it opens what another process held. Nor does it hold any
-    nodes unless it `holds`: those then on which pods lean that must be spread or be near others. Of 26 bursts
-    of up to 137 pods such ones cost 1.185 times their first plans without it, and 1.103 with it.
+    nodes unless it `holds`: those then on which pods lean that must be spread or be near others. 47 bursts
+    of up to 151 pods such as these cost 8 % less with it, for 86 plans instead of 110.
     """
 
     def __init__(self, context: Context, *, enabled: bool = True, holds: bool = True) -> None:
