@@ -72,7 +72,6 @@ def test_nodes_of_one_spread_open_together() -> None:
     assert len(opened["nodes"]) == len(world.records("node.ready")) > 1
 
 
-import pytest
 def test_of_pods_that_must_be_near_each_other_the_first_has_its_place_before_others_open() -> None:
     """The other node has room for one of three, and is in another zone."""
     term = {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "inflate"}}}
@@ -99,7 +98,11 @@ def test_of_pods_that_must_be_near_each_other_the_first_has_its_place_before_oth
     assert opened == [["a"], ["b"]]
 
 
-def test_no_pod_is_nominated_and_no_node_waits_where_that_is_off() -> None:
+@pytest.mark.parametrize("must", [True, False])
+def test_where_no_pod_is_nominated_nodes_of_one_spread_open_together_all_the_same(must: bool) -> None:
+    """Nodes of other pods wait for nothing."""
+    rules = spread("inflate") if must else {}
+
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), inflate(9, **rules))
         await world.clock.sleep(5 * MINUTE)
