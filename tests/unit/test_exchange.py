@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.cluster.state import State
-from dovetail.controllers.provisioning.exchange import Exchange
+from dovetail.controllers.provisioning.exchange import Exchange, in_zone_first, zone_of
+from dovetail.controllers.provisioning.passing import Crowd, passed_on
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.labels import HOSTNAME, ZONE
 
@@ -214,5 +216,50 @@ def test_what_lacks_room_is_looked_at_again_when_another_place_is_left() -> None
     world.pod("job-1", 2, "n4")
     world.bind("job-1", 2, "n1")
     assert world.places()["web-1"] == "n1"
+    world.bind("fixed-1", 2, "n4", **VOLUME)
+    assert world.places() == {"web-1": "n2"}
+
+
+@pytest.mark.parametrize("zone", ["a", "b", "c"])
+def test_machines_in_the_zone_come_first_else_in_their_order(zone: str) -> None:
+    world = World()
+    for number, where in enumerate("abbaab"):
+        world.node(f"n{number}", 1, where)
+        world.pod(f"web-{number}", 1, f"n{number}")
+    machines = list(world.state.promised_machines())
+    assert len(machines) == 6
+    assert list(in_zone_first(machines, zone)) == sorted(machines, key=lambda one: zone_of(one) != zone)
+
+
+def test_only_as_many_machines_are_looked_up_as_are_asked_for() -> None:
+    world = World()
+    for number, where in enumerate("aba"):
+        world.node(f"n{number}", 1, where)
+        world.pod(f"web-{number}", 1, f"n{number}")
+    machines = world.state.promised_machines()
+    assert next(in_zone_first(machines, "b")).name == "n1"
+    assert [one.name for one in machines] == ["n2"]
+
+
+def test_what_had_no_way_is_not_searched_for_again_until_something_is_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches: list[int] = []
+
+    def counted(crowds: Sequence[Crowd]) -> list[tuple[Pod, str]]:
+        searches.append(len(crowds))
+        return passed_on(crowds)
+
+    monkeypatch.setattr("dovetail.controllers.provisioning.exchange.passed_on", counted)
+    world = with_disks()
+    world.node("n5", 2)
+    for name, cpu, place in (("fixed-1", 2, "n2"), ("other-1", 1, "n5")):
+        world.pod(name, cpu, place, **VOLUME)
+    world.pod("job-1", 2, "n4")
+    world.bind("job-1", 2, "n1")
+    before = len(searches)
+    assert before
+    world.bind("other-1", 1, "n5", **VOLUME)
+    assert len(searches) == before
     world.bind("fixed-1", 2, "n4", **VOLUME)
     assert world.places() == {"web-1": "n2"}

@@ -62,6 +62,20 @@ def test_none_goes_where_it_does_not_suit() -> None:
     assert [name for _, name in passed_on([Crowd("x", "a", x.free, (only,)), y, z])] == ["z"]
 
 
+def test_a_question_is_the_same_for_other_pods_of_the_same_kinds_alone() -> None:
+    free, waiting = {"x": -1, "y": 1}, {"x": [1, 2]}
+    asked = [one.question for one in crowds(free, waiting)]
+    assert asked == [one.question for one in crowds(free, waiting)]
+    others: list[tuple[dict[str, int], Waiting, str]] = [
+        ({"x": -1, "y": 2}, waiting, "aa"),
+        (free, {"x": [2, 1]}, "aa"),
+        (free, {"x": [1, 2], "y": [1]}, "aa"),
+        (free, waiting, "ab"),
+    ]
+    for room, pods, zones in others:
+        assert asked != [one.question for one in crowds(room, pods, "", zones)]
+
+
 SIZES = st.lists(st.integers(1, 3), max_size=4)
 
 

@@ -10,7 +10,7 @@ wait cannot be later.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import chain, product
 
@@ -39,6 +39,7 @@ class Exchange:
         self._state = state
         self._crowded: dict[str, None] = {}  # names of machines that lacked room, as there was no way
         self._had: dict[str, None] = {}  # of those with places that pods left or took, the latest last
+        self._vain: list[object] = []  # what was asked last, where there was no way
         state.on_bound(self._bound)
 
     def lost(self, pod: Pod) -> None:
@@ -86,9 +87,12 @@ class Exchange:
         if len(self._had) > REMEMBERED:
             del self._had[next(iter(self._had))]
 
-    def _near(self, machine: Machine) -> list[Machine]:
-        """The machines with places, first those in the zone: what else a zone has room for is kept."""
-        return sorted(self._state.promised_machines(), key=lambda other: zone_of(other) != zone_of(machine))
+    def _near(self, machine: Machine) -> Iterator[Machine]:
+        """The machines that have places now, first those in the zone: what else a zone has room for is kept.
+
+        Looked up as they are asked for: there may be thousands, of which one of the first will do.
+        """
+        return in_zone_first(self._state.promised_machines(), zone_of(machine))
 
     def _look_again(self) -> None:
         """At machines that lacked room: others wait now, or others are nominated."""
@@ -107,11 +111,15 @@ class Exchange:
         waiting = defaultdict[str, list[Pod]](list)
         for pod, place in self._state.places(self._state.pods_on("")):
             waiting[place.name].append(pod)
-        machines = self._machines(waiting)
+        machines, vain = self._machines(waiting), list[object]()
         for idle, stay in product((True, False), repeat=2):
-            moves = passed_on(self._crowds(machines, waiting, idle=idle, stay=stay))
+            crowds = self._crowds(machines, waiting, idle=idle, stay=stay)
+            asked = [one.question for one in crowds]
+            moves = [] if asked in (*vain, *self._vain) else passed_on(crowds)
             if moves:
                 break
+            vain.append(asked)
+        self._vain = vain
         for pod, name in moves:
             self._state.promise(pod, name)
 
@@ -246,6 +254,17 @@ def enough(room: Resources) -> bool:
 
 def zone_of(machine: Machine) -> str:
     return machine.subject.metadata.labels.get(labels.ZONE, "")
+
+
+def in_zone_first(machines: Iterable[Machine], zone: str) -> Iterator[Machine]:
+    """The machines in the same order, but for those that are not in the zone, which come last."""
+    others = []
+    for machine in machines:
+        if zone_of(machine) == zone:
+            yield machine
+        else:
+            others.append(machine)
+    yield from others
 
 
 def _room(free: Resources) -> int:

@@ -10,7 +10,7 @@ is left, and the large pod to theirs. What has started, or may have, is never to
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -393,10 +393,6 @@ class RoomMaker:
         """By name the machines that are up, with what may leave those of the pools; `but` is the key of a pod
         whose place is void.
         """
-        promised = defaultdict[str, list[Pod]](list)
-        for pod, machine in self._state.places(self._state.pods_on("")):
-            if pod.key != but:
-                promised[machine.name].append(pod)
         found, now = {}, self._context.clock.now()
         for machine in self._state.machines():
             if not machine.initialized or machine.node is None or self._state.going(machine):
@@ -407,7 +403,7 @@ class RoomMaker:
                 for pod in bound
                 if machine.pool in pools and unstarted(pod, now) and not self._apart.keeps(pod)
             )
-            taken = total(map(pod_requests, promised.get(machine.name, ())))
+            taken = total(pod_requests(pod) for pod in self._waiting(machine) if pod.key != but)
             found[machine.name] = Place(machine, subtract(self._state.room_left(machine), taken), young)
         return found
 

@@ -40,6 +40,12 @@ class Crowd:
     free: Resources
     waiting: tuple[Candidate, ...]
 
+    @property
+    def question(self) -> object:
+        """All of it that a way depends on: the pods of one kind are the same."""
+        pods = [(one.kind, one.machines, one.stays) for one in self.waiting]
+        return self.name, self.zone, self.free, pods
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
