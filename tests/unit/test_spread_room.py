@@ -122,7 +122,10 @@ FULL = standing("n1", "b", 4, pod("x", **SOFT), pod("y", **SOFT)), standing("n2"
         (asked((*ONE, pod("two", "2", **SOFT)), *FULL), False),
         # A zone in which nothing may be bought: the plan may give up the spread.
         (asked(ONE, *FULL, sold=pool("ab")), False),
-        (asked(ONE, *FULL, sold=pool("abc", limits={"cpu": 9000})), False),
+        # A limit that refuses some types refuses zones perhaps; one that refuses none does not matter.
+        (asked(ONE, *FULL, sold=pool("abc", limits={"cpu": LARGE["cpu"], "nodes": 1})), True),
+        (asked(ONE, *FULL, sold=pool("abc", limits={"cpu": LARGE["cpu"]}, usage={"cpu": 1})), False),
+        (asked(ONE, *FULL, sold=pool("abc", limits={"nodes": 1}, usage={"nodes": 1})), False),
         (asked(ONE, *FULL, sold=pool("abc", taints=(Taint(key="t", effect="PreferNoSchedule"),))), False),
     ],
 )
@@ -214,6 +217,7 @@ APPS = st.sampled_from("aaab")
     st.lists(st.tuples(APPS, RULES), max_size=1),
     st.sampled_from(("abc", "abcd", "ab", "bc")),
     ZONES,
+    st.sampled_from((None, {"cpu": LARGE["cpu"]}, {"cpu": 500, "nodes": 9})),
 )
 def test_a_plan_without_a_purchase_leaves_pods_of_what_is_held_back(
     leaving: list[tuple[str, dict[str, Any], str]],
@@ -221,6 +225,7 @@ def test_a_plan_without_a_purchase_leaves_pods_of_what_is_held_back(
     pending: list[tuple[str, dict[str, Any]]],
     sold: str,
     zone: str,
+    limits: dict[str, int] | None,
 ) -> None:
     pods = [pod(f"p{number}", cpu, app, **rule) for number, (app, rule, cpu) in enumerate(leaving)]
     nodes = [
@@ -229,7 +234,7 @@ def test_a_plan_without_a_purchase_leaves_pods_of_what_is_held_back(
         )
         for index, (there, free, apps) in enumerate(others)
     ]
-    question = asked(pods, *nodes, zone=zone, sold=pool(sold))
+    question = asked(pods, *nodes, zone=zone, sold=pool(sold, limits=limits))
     waiting = tuple(pod(f"w{number}", app=app, **rule) for number, (app, rule) in enumerate(pending))
     question = replace(question, problem=replace(question.problem, pods=waiting))
     held = stays(question)

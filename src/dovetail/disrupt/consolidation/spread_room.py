@@ -14,10 +14,13 @@ from dataclasses import replace
 from dovetail.api.core import Pod
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.consolidation.demand import Demand, demand
-from dovetail.disrupt.consolidation.question import Alike, Candidate, Question
+from dovetail.disrupt.consolidation.question import NODES, Alike, Candidate, Question
 from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
-from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.model.offering import InstanceType
+from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import Resources
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.budget import SolveBudget
@@ -32,18 +35,36 @@ class Reach:
         self._offers: tuple[object, ...] = ()
         self._sold: Problem | None = None
         self._known: dict[tuple[Sort, str], frozenset[str]] = {}
+        self._largest: dict[str, _Largest] = {}  # by pool
 
     def read(self, problem: Problem) -> None:
         """The offers are those of this problem from now on."""
-        # What a limit ends is not certain, nor what pods would rather stay away from.
-        pools = (replace(pool, usage={}) for pool in problem.pools if pool.limits is None)
+        self._largest = {pool.name: self._of(pool) for pool in problem.pools if pool.limits is not None}
+        # What a limit refuses is not certain, nor what pods would rather stay away from.
         certain = tuple(
-            pool for pool in pools if all(taint.effect != "PreferNoSchedule" for taint in pool.taints)
+            replace(pool, usage={}, limits=None)
+            for pool in problem.pools
+            if all(taint.effect != "PreferNoSchedule" for taint in pool.taints) and self._allowed(pool)
         )
         offers = certain, problem.daemonsets, problem.commons, problem.options
         if offers != self._offers:
             self._offers, self._known = offers, {}
         self._sold = replace(problem, pods=(), nodes=(), pools=certain)
+
+    def _allowed(self, pool: Pool) -> bool:
+        """True iff the limits of the pool allow one more node of any of its types."""
+        if pool.limits is None:
+            return True
+        largest = self._largest[pool.name].capacity
+        return all(
+            pool.usage.get(name, 0) + largest.get(name, 0) <= most for name, most in pool.limits.items()
+        )
+
+    def _of(self, pool: Pool) -> _Largest:
+        known = self._largest.get(pool.name)
+        if known is not None and known.kinds is pool.instance_types and known.wanted == pool.requirements:
+            return known
+        return _Largest(pool.instance_types, pool.requirements)
 
     def of(self, pod: Pod, key: str) -> frozenset[str]:
         """Values of the label that new nodes for the pod may have for certain."""
@@ -55,6 +76,20 @@ class Reach:
             reached = (instance.reachable(one, key) for one in instance.pod_classes)
             known = self._known[asked] = frozenset[str]().union(*reached)
         return known
+
+
+class _Largest:
+    """The most of each resource, and of nodes, that one node of the types takes which a pool may buy."""
+
+    def __init__(self, kinds: tuple[InstanceType, ...], wanted: Requirements) -> None:
+        self.kinds = kinds
+        self.wanted = wanted
+        most: dict[str, int] = {NODES: 1}
+        for kind in kinds:
+            if wanted.overlaps(kind.requirements):
+                for name, amount in kind.capacity.items():
+                    most[name] = max(amount, most.get(name, 0))
+        self.capacity: Resources = most
 
 
 class SpreadRoom:
