@@ -28,7 +28,7 @@ from dovetail.api.core import (
 )
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.consolidation import search as searching
-from dovetail.disrupt.consolidation.irreplaceable_spot import Market, held_back
+from dovetail.disrupt.consolidation.irreplaceable_spot import FreeRoom, Market, held_back
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED, UNSETTLED, Refused
@@ -185,6 +185,54 @@ def test_pods_of_nodes_on_their_way_out_have_room_first(moving: str, others: str
     assert not all_stay(waiting)  # pods that wait may never find a place
     keys = frozenset(pod.key for pod in pods if pod.metadata.name in moving)
     assert all_stay(replace(waiting, moving=keys)) is stay
+
+
+@pytest.mark.parametrize(
+    ("moving", "others", "packed"),
+    [
+        ("", "c", True),
+        ("", "", False),
+        ("22", "cd", True),  # one node has 3 + 0, the other 2 + 2
+        ("33", "cd", False),  # 1 CPU is left on each, though 2 are asked for and 2 free
+        ("33", "cde", True),
+        ("1", "c", True),
+        ("3", "c", False),
+    ],
+)
+def test_room_for_pods_beside_those_of_nodes_on_their_way_out_is_packed(
+    moving: str, others: str, packed: bool
+) -> None:
+    asked = crowd(moving, others)
+    own = asked.candidates[0]
+    assert FreeRoom(asked, asked.candidates).packs(own) is packed
+    assert not FreeRoom(replace(asked, closed=frozenset(others)), asked.candidates).packs(own)
+    assert not FreeRoom(replace(asked, restless=frozenset(others)), asked.candidates).packs(own)
+
+
+def crowd(moving: str, others: str) -> Question:
+    """A node with a pod of 2 CPU, and moving pods that ask for so many each."""
+    asked = question(node("a", "2"), others=others)
+    pods = tuple(big(f"m{index}", cpu) for index, cpu in enumerate(moving))
+    problem = replace(asked.problem, pods=pods)
+    return replace(asked, problem=problem, moving=frozenset(pod.key for pod in pods))
+
+
+def test_no_plan_is_asked_about_a_node_whose_room_moving_pods_take() -> None:
+    """Free capacity as a whole would do: it is not held back, but what a plan would find is seen."""
+    asked = crowd("33", "cd")
+    assert not all_stay(asked)
+    memory = Memory()
+    with pytest.raises(StopIteration) as stopped:
+        next(search(asked, memory, SolveBudget(Budget(1_000_000)), 0))
+    finding = stopped.value.value
+    assert [(item.name, item.text) for item in finding.refusals] == [("a", SPOT_DISABLED)]
+    assert (finding.move, finding.tried) == (None, 0)
+    plan = solve(replace(asked.without(asked.candidates, quiet=True), buys=False), Budget(20_000))
+    assert _without_place(plan)
+    # Once the pods are where they go, it is asked about.
+    problem = replace(asked.problem, pods=())
+    later = replace(asked, problem=problem, moving=frozenset())
+    next(search(later, memory, SolveBudget(Budget(1_000_000)), 1))
 
 
 def test_pods_that_move_count_with_their_own_tolerations() -> None:
