@@ -108,8 +108,7 @@ def test_what_is_protected_stays(spec: dict[str, Any], annotations: dict[str, st
     assert not world.records("room.made")
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_of_several_those_leave_first_that_were_bound_first(*, reverse: bool) -> None:
+def test_several_leave_for_one_where_none_is_enough_alone() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), two_nodes())
         world.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "full"}})
@@ -117,16 +116,11 @@ def test_of_several_those_leave_first_that_were_bound_first(*, reverse: bool) ->
         while len(world.state.all(Node)) < 3:
             await world.clock.sleep(SECOND)
         crowded = max(node.metadata.name for node in world.state.all(Node) if node.metadata.name != "full")
-        small = [one for one in world.state.all(Pod) if one.metadata.name.startswith("small")]
-        for one in sorted(small, key=lambda one: one.key, reverse=reverse):
-            await world.client.bind(one.metadata.name, "default", crowded)
-            await world.clock.sleep(SECOND)
-        before.extend(sorted((one.key for one in small), reverse=reverse))
+        for one in world.state.all(Pod):
+            if one.metadata.name.startswith("small"):
+                await world.client.bind(one.metadata.name, "default", crowded)
+                await world.clock.sleep(SECOND)
         await world.clock.sleep(2 * MINUTE)
         assert len(world.state.all(NodeClaim)) == 2
 
-    before: list[str] = []
-    world = play(script)
-    evicted = [one["pod"] for one in world.records("pod.evicted")]
-    assert len(evicted) == 2
-    assert evicted == [key for key in before if key in evicted]
+    assert len(play(script).records("pod.evicted")) == 2

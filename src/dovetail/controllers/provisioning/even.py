@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Pod, Taint
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.exchange import movable, owner_of
 from dovetail.model.affinity import AffinityRule, affinity_rules
@@ -26,8 +26,8 @@ from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU, MEMORY, add, pod_requests, subtract, total
 from dovetail.model.spread import SpreadRule, spread_rules
 
-MOVES = 64  # of pods, at most
-CLAIMS = 64  # of a zone that are looked at for a pod that may go, those with the most room
+# Of pods, at most: of 500, 1,777 and 1,979 pods 3 or 4 move, and 29 of 1,605 on 254 nodes, in 0.05 s.
+MOVES = 64
 # By which the scarcest zone's room must grow with each move, in pods of the largest size: less gains nothing.
 LEAST = 0.02
 # That each zone must have room for in the end, or the plan stays: of 130 pods' plan zones had room for 0.05,
@@ -169,7 +169,7 @@ class _Room:
         level = {zone: float(some.min()) if zone in self._needy else np.inf for zone, some in left.items()}
         scarce = min(self._needy, key=lambda zone: (level[zone], zone))
         sources = [int(n) for n in np.flatnonzero(self._zones == scarce) if kinds[int(n)]]
-        sources = sorted(sources, key=lambda n: (-self._pieces(n), n))[:CLAIMS]
+        sources.sort(key=lambda n: (-self._pieces(n), n))
         for ample in sorted(level, key=lambda zone: (-level[zone], zone)):
             if level[ample] <= level[scarce] + LEAST:
                 return None
@@ -190,9 +190,10 @@ class _Room:
         """From where to where in the zone a pod of the kind can go: to the claim that it fills most."""
         asked = np.array(self._row(dict(kind[1])))
         fits = np.flatnonzero((self._zones == zone) & (self._free >= asked).all(axis=1))
-        able = sorted(map(int, fits), key=lambda n: (self._pieces(n), n))[:CLAIMS]
-        ways = ((n, to) for n in sources for to in able if self._sorts[n] == self._sorts[to])
-        return next(ways, None)
+        fullest: dict[tuple[str, tuple[Taint, ...]], int] = {}  # of each sort
+        for n in sorted(map(int, fits), key=lambda n: (self._pieces(n), n)):
+            fullest.setdefault(self._sorts[n], n)
+        return next(((n, fullest[self._sorts[n]]) for n in sources if self._sorts[n] in fullest), None)
 
     def _pieces(self, claim: int) -> float:
         """How many of the largest pods there would be room for, in fractions."""

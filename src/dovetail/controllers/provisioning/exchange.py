@@ -26,8 +26,12 @@ from dovetail.model.selector import node_rule
 from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
 
 FEW = 32  # pods of a machine that are looked at: each may be compared with each of another one
-ROOMY = 32  # machines that places are passed on over, beside those that lack room: those with the most
-REMEMBERED = 128  # machines on which pods had places that they left, or took
+# Machines that places are passed on over, beside those that lack room: those with the most. Of 42 moves in
+# bursts of 43 and 57 nodes 3 went beyond the first 24, and with all of the 43 the same ways were found.
+ROOMY = 32
+# Machines on which pods had places that they left, or took. Of 43 nodes one was of use whose last place had
+# been left before those of 32 others.
+REMEMBERED = 128
 
 
 class Exchange:

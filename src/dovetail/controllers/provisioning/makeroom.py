@@ -17,7 +17,7 @@ from typing import cast
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import Object, condition
+from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, within
 from dovetail.base.errors import ApiError
 from dovetail.cluster.nodes import Machine
@@ -169,11 +169,6 @@ def unstarted(pod: Pod, now: int) -> bool:
         and movable(pod)
         and not do_not_disrupt(pod, now)
     )
-
-
-def _bound_at(pod: Pod) -> str:
-    found = condition(pod.status.conditions, "PodScheduled")
-    return found.last_transition_time if found is not None else ""
 
 
 class Apart:
@@ -416,10 +411,9 @@ class RoomMaker:
         """True iff all leave that have to, one after the other, each while the pod is nominated to the node.
 
         Any attempt to schedule it takes that away. What is free there by then would be taken by what is made
-        anew, to which the scheduler comes before it can be nominated. Those go first that were bound first,
-        as they start first: once one has, none has to be made anew in vain.
+        anew, to which the scheduler comes before it can be nominated.
         """
-        rest = sorted(swap.leaving, key=lambda item: _bound_at(item[0]))
+        rest = list(swap.leaving)
         while rest:
             if not await self._has_name(swap):
                 return False
