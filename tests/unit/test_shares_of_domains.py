@@ -94,9 +94,17 @@ def test_capacity_that_is_there_counts_in_its_domain() -> None:
     assert found == each(EVERY, 3, 0)
 
 
-def test_a_plan_too_large_for_the_program_is_proven_by_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the pods are on demand, which no proof without rules sees."""
-    monkeypatch.setattr(TopologyBound, "bound", lambda *_args, **_more: 0)
+@pytest.mark.parametrize("found", [0, 1])
+def test_a_plan_too_large_for_the_program_is_proven_by_shares(
+    found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the pods are on demand, which no proof without rules sees; nor does one that was cut short."""
+
+    def bound(self: TopologyBound, *_args: object, **_more: object) -> int:
+        self.unfinished = found > 0
+        return found
+
+    monkeypatch.setattr(TopologyBound, "bound", bound)
     documents = [
         pod(f"web-{number}", "web", SIZE, rules("web", "")["spread over capacity types"])
         for number in range(40)

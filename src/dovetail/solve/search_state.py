@@ -214,7 +214,9 @@ class Case:
         work, context = self.context.instance.work, self.context
         found = context.topology_bound.bound(self.free, promised, hourly)
         size = len(promised) * len(context.columns.price)
-        if found or size > _CELLS * min(work.seconds, 1.0) or not context.instance.topology.groups:
+        if size > _CELLS * min(work.seconds, 1.0) or not context.instance.topology.groups:
+            return found
+        if found and not context.topology_bound.unfinished:
             return found
         sites = topology_sites_of(context.instance, context.columns, self.free, promised)
         work.spend(sites.feasible.size)
@@ -222,7 +224,7 @@ class Case:
         if scope is None:
             return found
         proofs = Proofs(scope, work)
-        bound = proofs.relaxation().bound
+        bound = max(found, proofs.relaxation().bound)
         if work.left and len(scope.pods) <= FEW:
             generator = Generator(proofs.pricing, work)
             generator.search(np.zeros((0, len(scope.pods)), dtype=np.int64))

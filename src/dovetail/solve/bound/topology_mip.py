@@ -35,6 +35,7 @@ _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
 _PATTERNS_ALONE = 6  # times as large as where nodes per site come to an end: there only patterns are tried
 _FEW_KINDS = 16  # of pods: of more, patterns that pay are seldom all found in a second
+_FEW_PODS = 100  # of more, they are not all found in half of a second's work before packing
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
@@ -170,8 +171,8 @@ class TopologyBound:
         alone = rows.patterns
         patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
         if listed and patterns is None:
-            wanted = early and len(rows.pods) <= _FEW_KINDS
-            return self._by_few(rows, price, HALF) if wanted else Ruled(), None
+            few = rows.topology_sites.demand.sum() <= _FEW_PODS and len(rows.pods) <= _FEW_KINDS
+            return self._by_few(rows, price, HALF) if early and few else Ruled(), None
         if listed:
             return self._by_patterns(rows, patterns, price), None
         first = patterns is None and rows.size <= _SMALL and not alone
