@@ -207,16 +207,16 @@ class Case:
         supply = instance, columns, Limits(instance, columns)
         return proof, plan_from_patterns(supply, scope, proofs.better, hourly)
 
-    def _ruled(self, promised: Kinds, hourly: int) -> int:
-        """What rules between pods prove: all of them, or where these are too many, those that say how many
-        pods each domain must hold.
+    def _ruled(self, promised: Kinds, hourly: int, known: int) -> int:
+        """What rules between pods prove: all of them, or where these are too many, or column generation was
+        cut short before it proved more than is known, those that say how many pods each domain must hold.
         """
         work, context = self.context.instance.work, self.context
         found = context.topology_bound.bound(self.free, promised, hourly)
         size = len(promised) * len(context.columns.price)
         if size > _CELLS * min(work.seconds, 1.0) or not context.instance.topology.groups:
             return found
-        if found and not context.topology_bound.unfinished:
+        if found > known or (found and not context.topology_bound.unfinished):
             return found
         sites = topology_sites_of(context.instance, context.columns, self.free, promised)
         work.spend(sites.feasible.size)

@@ -235,7 +235,7 @@ class Question:
     hourly: int  # nano-dollars per hour of the plan, or of a cheaper one that a proof came upon
     dual_values: Floats | None = None  # (S,) from column generation, if there was any
     tied: bool = False  # whole nodes with parts of pods prove little, as where there are rules between pods
-    topology: Callable[[], int] | None = None  # a bound that knows the rules between pods
+    topology: Callable[[int], int] | None = None  # by what is known, a bound that knows rules between pods
     linear: Proof = field(default_factory=Proof)  # the best by dual values; whole numbers start from it
     dearest: Proof = field(default_factory=Proof)
     limited: Proof = field(default_factory=Proof)
@@ -297,7 +297,7 @@ def _columns(question: Question) -> None:
 
 def _topology(question: Question) -> None:
     assert question.topology is not None
-    question.ruled = question.topology()
+    question.ruled = question.topology(question.bound)
 
 
 def _whole(question: Question) -> None:

@@ -35,7 +35,7 @@ _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
 _PATTERNS_ALONE = 6  # times as large as where nodes per site come to an end: there only patterns are tried
 _FEW_KINDS = 16  # of pods: of more, patterns that pay are seldom all found in a second
-_FEW_PODS = 100  # of more, they are not all found in half of a second's work before packing
+_FEW_PODS = 200  # of more (343), they are not all found in half of a second's work before packing
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
 
