@@ -174,6 +174,26 @@ def test_the_same_work_gives_the_same_plan(budget: int) -> None:
     assert plans[0] == plans[1]
 
 
+@given(pricing())
+@settings(max_examples=60, deadline=None)
+def test_a_search_that_came_to_its_end_is_not_made_again(some: PricingInstance) -> None:
+    assume(len(some.price))
+    work = SolveBudget(Budget())
+    generator = Generator(some, work)
+    nothing = np.zeros((0, len(some.demand)), dtype=np.int64)
+    generator.run(nothing)
+    first, cost, columns = work.used, generator.cost, work.tally["columns"]
+    generator.search(nothing)
+    assert work.used <= 2 * first and work.tally["columns"] == columns
+    # Patterns that a dive came upon may cost less, by what does not count.
+    assert cost * 0.9999 <= generator.cost <= cost * (1 + 1e-9)
+    plan = generator.run(nothing)
+    assert (
+        not some.demand.any()
+        or sum(item.counts * item.number for item in plan).tolist() == some.demand.tolist()
+    )
+
+
 def test_a_multiple_that_is_unknown() -> None:
     dual_values = np.array([4e8, 4e8, 2e8])
     assert highest_ratio(small(), dual_values, lambda _: True, SolveBudget(Budget())) is None

@@ -285,3 +285,13 @@ def test_without_a_clock_there_is_always_time() -> None:
     assert not work.short
     work.safe()
     assert not work.clock.halfway
+
+
+@pytest.mark.parametrize(("wanting", "stages"), [(False, 1), (True, 4)])
+def test_a_stage_that_had_all_the_work_it_could_use_is_the_last(wanting: bool, stages: int) -> None:
+    work, number = SolveBudget(Budget(10_000_000)), 0
+    for _ in work.stages():
+        number += 1
+        assert work.until(work.used + 1)
+        assert not (wanting and work.until(work.used))
+    assert number == stages

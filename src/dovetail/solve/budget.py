@@ -226,6 +226,7 @@ class SolveBudget:
         self._whole = budget.work  # of which a stage may have less, or end beyond it
         self._free = 0  # units that are not taken out of the budget
         self.tally: Counter[str] = Counter()  # of what was found and tried, for who follows a solve
+        self.wanting = False  # True iff something was left undone in a stage that more work might do
         self._asked = 0  # units that were spent at the last look whether it is late
 
     def spend(self, units: int) -> None:
@@ -265,12 +266,14 @@ class SolveBudget:
                 continue
             if end < WORK_PER_SECOND <= self._whole:
                 continue
+            if not (first or self.wanting):  # it would do the same again
+                break
             # Column generation takes ten times as long as the first plan or longer: with less it is given up.
             # Nor is more proven then; else a bit more work, for a stage that is given up, would prove less.
             if self._whole - begun < min(LITTLE * (end - begun), 10 * self._free if first else end):
                 self._budget = self.used if first else self._budget
                 break
-            self._budget, first = end + self._free, False
+            self._budget, first, self.wanting = end + self._free, False, False
             yield
         self._budget = min(self._budget, self._whole + self._free)
 
@@ -306,7 +309,13 @@ class SolveBudget:
 
     @property
     def left(self) -> bool:
-        return not self._frugal and self.used < self._budget - self._kept[0] and not self.slice_over
+        return self.until(self._budget - self._kept[0])
+
+    def until(self, end: float) -> bool:
+        """True iff `used` is below that, and there is budget; what is asked is wanting if not."""
+        left = self.used < min(end, self._budget - self._kept[0]) and not self.slice_over
+        self.wanting |= not left
+        return left and not self._frugal
 
     @property
     def slice_over(self) -> bool:
@@ -367,4 +376,4 @@ class Part:
     @property
     def left(self) -> bool:
         """Never True again once it was False."""
-        return self.work.left and self.work.used < self.used and self.work.over < self.over
+        return self.work.until(self.used if self.work.over < self.over else 0)

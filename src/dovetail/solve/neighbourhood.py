@@ -70,6 +70,7 @@ def _improved(context: SolveContext, best: Answer, enough: int) -> Answer | None
     before = context.moves[best.target_nodes, waiting]
     for move in islice(_moves(best.target_nodes, waiting), before, None):
         if work.time_over or work.used > enough:
+            work.wanting = True
             return None
         work.tally["moves"] += 1
         context.moves[best.target_nodes, waiting] += 1

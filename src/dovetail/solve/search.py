@@ -138,7 +138,7 @@ class Search:
             self._context.appraise()
         share = self._spared(items)
         with self.instance.work.sparing(share, of_time=max(share, HALF if short else 0.0)):
-            choice = choose(self.instance, self.columns, self.limits, items)
+            choice = choose(self.instance, self.columns, self.limits, items, self._context.begun)
             self._context.slice_over |= share > 0 and not self.instance.work.left
         self.limits, self._market = choice.limits, choice.market
         self.dual_values = {**choice.dual_values, **self.dual_values}

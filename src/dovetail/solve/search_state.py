@@ -43,6 +43,7 @@ class SolveContext:
         self.stale: set[object] = set()  # of their keys: more may be proven by now
         # How many moves were tried, by nodes with their pods and what is left over: each is tried once.
         self.moves: Counter[object] = Counter()
+        self.begun: list[Generator] = []  # of the last packings, which go on where they were left
         self.slice_over = False  # True iff a packing was cut short, so that a proof got its share
         self._capacity = self.instance.nodes.capacity.copy()  # on existing nodes, before anything is placed
         self.topology_bound = TopologyBound(self.instance, self.columns)

@@ -109,6 +109,7 @@ class TopologyBound:
         some = sorted({pod_class for pod_class, *_ in found})
         pod_classes = [self._instance.pod_classes[index] for index in some]
         size = len(pod_classes) * len(self._columns.price)
+        work.wanting |= size > _MOST_SIZE * _times(work)  # with more, larger programs are solved
         if size > _MOST_SIZE * _times(work) or not any(pod_class.involved for pod_class in pod_classes):
             return 0
         key = _key(found)
@@ -125,6 +126,7 @@ class TopologyBound:
                 self._stale.add(key)
             else:
                 self.spent += work.used - begun
+        work.wanting |= not self._known.get(key, Ruled()).settled
         return self._known.get(key, Ruled()).bound
 
     def deeper(self, found: Kinds, price: int) -> int:

@@ -53,11 +53,12 @@ class Generator:
     """One market's search: patterns so far and what the items turn out to be worth."""
 
     def __init__(self, pricing: PricingInstance, work: SolveBudget) -> None:
-        self._pricing = pricing
+        self.pricing = pricing
         self._work = work
         self._master = Master(pricing)
         self._exchange = Exchange(pricing, work)
         self._knapsacks = Knapsacks(pricing.in_units(), work)
+        self._ended = False  # True iff no pattern is missing that could pay
         self._paid = 0  # iterations of the simplex method that were charged
         self.dual_values: Floats = np.zeros(len(pricing.demand))
         self._last = self.dual_values  # of the plan in fractions
@@ -77,24 +78,30 @@ class Generator:
 
     def search(self, seeds: Amounts) -> Fractions:
         """The best plan in fractions of nodes; `dual_values` and `cost` are its."""
+        resumed = self._paid > 0
         self._master.add(self._alone())
-        self._master.add(np.minimum(seeds, self._pricing.demand))
+        self._master.add(np.minimum(seeds, self.pricing.demand))
+        self._master.demand(self.pricing.demand)  # not what was left of it in a dive
         now, before, idle = self._solve(), np.inf, 0
         part = self._work.part(MOST)
-        while part.left and idle < ROUNDS:
-            idle = idle + 1 if now.cost > before * OPTIMAL else 0
-            added = self._exchanged(now, self._pricing.demand, NARROW, NEW)
-            if (idle or added < FEW_NEW) and len(self._pricing.demand) <= FEW:
-                added += self._filled(now)
-            if added < FEW_NEW:
-                for width in (NARROW, WIDE):
-                    found = self._searched(now, width)
-                    added += found
-                    if found or not part.left or self.bound > now.cost * OPTIMAL:
-                        break
-            if not added or self.bound > now.cost * OPTIMAL:
-                break
-            before, now = now.cost, self._solve()
+        # One that goes on would else take what buying whole nodes needs: with it five of 300 to 1,200 pods
+        # cost 1.6 % less after four million units, 0.2 % without. The first may, for the sake of its proof.
+        with self._work.sparing(1 - MOST if resumed else 0.0):
+            while not self._ended and part.left and idle < ROUNDS:
+                idle = idle + 1 if now.cost > before * OPTIMAL else 0
+                added = self._exchanged(now, self.pricing.demand, NARROW, NEW)
+                if (idle or added < FEW_NEW) and len(self.pricing.demand) <= FEW:
+                    added += self._filled(now)
+                if added < FEW_NEW:
+                    for width in (NARROW, WIDE):
+                        found = self._searched(now, width)
+                        added += found
+                        if found or not part.left or self.bound > now.cost * OPTIMAL:
+                            break
+                if not added or self.bound > now.cost * OPTIMAL:
+                    self._ended = part.left
+                    break
+                before, now = now.cost, self._solve()
         self._last, self.cost = now.dual_values, now.cost
         self.dual_values = self.dual_values if self.bound else now.dual_values
         return now
@@ -102,8 +109,8 @@ class Generator:
     def whole(self, limit: int) -> list[PlannedNode]:
         """A plan for less than `limit`, of all patterns that such a plan can use; empty if none is found."""
         prices = int(self.cost), limit
-        found = whole(self._pricing, self._last, prices, self._work, extra=self._master.counts)
-        rest = self._pricing.demand.copy()
+        found = whole(self.pricing, self._last, prices, self._work, extra=self._master.counts)
+        rest = self.pricing.demand.copy()
         bought: list[PlannedNode] = []
         for pattern in found.plan:
             for _ in range(pattern.number):
@@ -112,9 +119,9 @@ class Generator:
 
     def _alone(self) -> Amounts:
         """Per item the pattern of only it that costs least per copy."""
-        copies = self._pricing.copies()
-        rate = np.where(copies > 0, self._pricing.price[:, None] / np.maximum(copies, 1), np.inf)
-        items = np.arange(len(self._pricing.demand))
+        copies = self.pricing.copies()
+        rate = np.where(copies > 0, self.pricing.price[:, None] / np.maximum(copies, 1), np.inf)
+        items = np.arange(len(self.pricing.demand))
         return np.diag(copies[rate.argmin(axis=0), items])
 
     def _solve(self) -> Fractions:
@@ -124,10 +131,9 @@ class Generator:
         return now
 
     def _exchanged(self, now: Fractions, demand: Amounts, rows: int, most: int) -> int:
-        used = np.flatnonzero(now.nodes > LINEAR)
+        used, added = np.flatnonzero(now.nodes > LINEAR), 0
         counts, column = self._master.counts[used], self._master.column[used]
         fine = np.all(counts <= demand, axis=1)
-        added = 0
         for found in self._exchange.run(now.dual_values, counts[fine], column[fine], demand, rows):
             added += self._added(found, most - added)
             if added == most:
@@ -136,7 +142,7 @@ class Generator:
 
     def _filled(self, now: Fractions) -> int:
         """Patterns that pay among greedy fillings of every column."""
-        pricing = self._pricing
+        pricing = self.pricing
         self._work.spend(pricing.feasible.size)
         what = pricing.vectors, now.dual_values, pricing.demand, pricing.conflict
         counts = fill(pricing.capacity, pricing.feasible, *what)
@@ -147,25 +153,24 @@ class Generator:
 
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
-        found, most = [self._master.counts[:0]], np.full(len(self._pricing.price), np.inf)
-        for column, price in enumerate(self._pricing.price.tolist()):
+        found, most = [self._master.counts[:0]], np.full(len(self.pricing.price), np.inf)
+        for column, price in enumerate(self.pricing.price.tolist()):
             if not self._work.left:
                 break
             best = self._knapsacks.run(column, now.dual_values, price * (1 + PAYS), width)
             found.append(best.counts[:FEW_NEW])
             most[column] = best.most if price > 0 else np.inf
-        highest = float(np.max(most / np.maximum(self._pricing.price, 1), initial=1.0))
+        highest = float(np.max(most / np.maximum(self.pricing.price, 1), initial=1.0))
         if now.cost / highest > self.bound:
             self.bound, self.dual_values, self.most = now.cost / highest, now.dual_values, most
         return self._added(np.concatenate(found))
 
     def _dive(self, now: Fractions) -> list[PlannedNode]:
         """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""
-        rest = self._pricing.demand.copy()
+        rest = self.pricing.demand.copy()
         bought: list[PlannedNode] = []
         part = self._work.part(MOST)
-        rounds = PASSES if len(rest) <= MANY else 1
-        rows = NARROW if len(rest) <= FEW else MANY
+        rounds, rows = PASSES if len(rest) <= MANY else 1, NARROW if len(rest) <= FEW else MANY
         while rest.any():
             before = int(rest.sum())
             for pattern, number in self._whole(now):
@@ -194,7 +199,7 @@ class Generator:
 
     def _buy(self, counts: Amounts, number: int, rest: Amounts, bought: list[PlannedNode]) -> Amounts:
         held = counts > 0
-        column = int(self._pricing.cheapest(counts[None], owned=True)[0])
+        column = int(self.pricing.cheapest(counts[None], owned=True)[0])
         if column < 0 or not held.any():
             return rest
         number = min(number, int(np.min(rest[held] // counts[held])))

@@ -112,7 +112,7 @@ def minimum(
             work.spend(check)
         except Late:  # not through the library
             late = True
-        if late or work.used >= enough or not work.left:
+        if late or not work.until(enough):
             event.data_in.user_interrupt = True
 
     solver.cbMipInterrupt.subscribe(ask)

@@ -144,7 +144,7 @@ def _enumerated(
     for column, price in enumerate(some.price.tolist()):
         if price >= limit:
             break
-        if work.used > enough or not work.left or total > WIDE:
+        if not work.until(enough) or total > WIDE:
             return result, 0
         above = max(0.0, float(price - slack))
         found = patterns.of(column, above, WIDE)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.solve.assign.items import Item
 from dovetail.solve.budget import HALF, LITTLE
-from dovetail.solve.colgen.generation import MarketProof
+from dovetail.solve.colgen.generation import Generator, MarketProof
 from dovetail.solve.instance.arrays import Floats
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
@@ -41,8 +41,10 @@ class Choice:
     cut: bool  # True iff bundles may be left for want of time alone
 
 
-def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: list[Item]) -> Choice:
-    """Buy nodes for the items within the limits. `start` is not changed."""
+def choose(
+    instance: Instance, columns: OfferingsTable, start: Limits, items: list[Item], begun: list[Generator]
+) -> Choice:
+    """Buy nodes for the items within the limits. `start` is not changed. `begun`: see refine."""
     for ratio in (_NEAR, 1.0) if instance.work.clock.hasty else (1.0,):
         merged = item_classes(instance, items, ratio)
         packer = Packer(instance, columns, merged)
@@ -56,7 +58,7 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
     with instance.work.sparing(0.0, of_time=HALF if seeds[0].left.any() else 0.0):
         refinable = instance.work.left and len(packer.items) <= CROWD
         if refinable and seeds[0].price > least * GOOD:
-            refined = refine(packer, seeds[0], start)
+            refined = refine(packer, seeds[0], start, begun)
             bound = max(bound, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
     dual_values = _dual_values(merged, items, refined.dual_values) if refined.dual_values.any() else {}
@@ -76,7 +78,7 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     for values, charge, only_if_left in _opinions(packer, start):
         if found and work.time_over and (spared or not only_if_left or len(packer.items) > CROWD):
             continue
-        if found and (only_if_left or work.used > enough or not work.left):
+        if found and (only_if_left or not work.until(enough)):
             if not any(packing.left.any() for packing in found):
                 break
             if not only_if_left:
@@ -98,7 +100,7 @@ def _improved(
         improver, enough = Improver(packer, start), work.after(LITTLE)
         for number, each in enumerate((best, *seeds)):
             near = best.price <= bound * GOOD and not best.left.any()  # column generation knows no limits
-            if near or not work.left or (number and work.used > enough):
+            if near or not work.until(enough if number else np.inf):
                 break
             better = improver.run(each, tastes[number % len(tastes)], bound)
             best = min(best, settled(packer, better, start), key=rank)

@@ -14,7 +14,7 @@ from dovetail.solve.instance.arrays import Amounts, Floats, share
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import counts_of, patterns_of
-from dovetail.solve.tolerances import FEW, GOOD, MANY
+from dovetail.solve.tolerances import FEW, GOOD, MANY, PASSES
 
 # Of so many nodes, whole ones cost about what parts of nodes do; of no more bundles, the search for a proof
 # goes through all patterns.
@@ -32,11 +32,12 @@ class Refined:
     market: MarketProof | None = None
 
 
-def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
+def refine(packer: Packer, start: Packing, limits: Limits, begun: list[Generator]) -> Refined:
     """A packing of all items within the limits; `start` itself where nothing cheaper was found.
 
     Reserved capacity is not looked at, so where there is some, `start` may well be the better one. `limits`
-    are those before anything was bought, and are not changed.
+    are those before anything was bought, and are not changed. A search for the same market goes on where one
+    of those that were `begun` was left, and joins them.
     """
     pricing = packer.unreserved
     if not len(pricing.price):
@@ -63,12 +64,11 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         merged, item = coarse
         totals = np.zeros((len(seeds), len(merged.demand)), dtype=np.int64)
         np.add.at(totals.T, item, seeds.T)
-        generator = Generator(merged, packer.instance.work)
+        generator = _resumed(begun, merged, packer.instance.work)
         bought = _in_items(pricing, item, generator.run(totals), packer.instance.work)
-        dual_values = generator.dual_values[item]
-        packing = min(start, assembler.run(bought, dual_values), key=rank)
-        return Refined(packing, dual_values, generator.cost, market)
-    generator = Generator(pricing, packer.instance.work)
+        values = generator.dual_values[item]
+        return Refined(min(start, assembler.run(bought, values), key=rank), values, generator.cost, market)
+    generator = _resumed(begun, pricing, packer.instance.work)
     packing = min(start, assembler.run(generator.run(seeds), generator.dual_values), key=rank)
     least = max(market.capacities, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
@@ -77,10 +77,16 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         if tied:
             least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
         if packing.price > least * GOOD:
-            better = assembler.run(generator.whole(packing.price), generator.dual_values)
-            packing = min(packing, better, key=rank)
+            bought = generator.whole(packing.price)
+            packing = min(packing, assembler.run(bought, generator.dual_values), key=rank)
     market = replace(market, dual_values=generator.dual_values, most=generator.most)
     return Refined(packing, generator.dual_values, least, market)
+
+
+def _resumed(begun: list[Generator], pricing: PricingInstance, work: SolveBudget) -> Generator:
+    found = next((each for each in begun if each.pricing.alike(pricing)), None) or Generator(pricing, work)
+    begun[:] = [found, *(each for each in begun if each is not found)][:PASSES]
+    return found
 
 
 def _in_items(
