@@ -106,6 +106,8 @@ class Exchange:
                 del self._crowded[name]
         if self._crowded:
             self._pass_on()
+        else:
+            self._vain.clear()
 
     def _pass_on(self) -> None:
         """Pass places on over several machines: if it can be, of pods that are not nominated now, as the
