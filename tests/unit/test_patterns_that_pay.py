@@ -148,6 +148,22 @@ def test_listed_are_all_patterns_that_cost_little_beyond_their_worth(name: str) 
     assert {(site, *counts) for site, counts in zip(kept.site, kept.counts.tolist(), strict=True)} <= found
 
 
+def test_patterns_are_listed_where_nodes_that_are_there_hold_all_pods_in_fractions() -> None:
+    """Four pods of half a node and more, on three: in fractions nothing is bought, in whole numbers one node."""
+    pods = workload("web", 4, (2000, 512), SPREAD)
+    nodes = [node(f"old-{zone}", zone, 4) for zone in ("zone-a", "zone-b", "zone-c")]
+    problem = to_problem(scenario(pods, [pool("general")], instance_types(), nodes=nodes))
+    instance, rows = rows_of(problem)
+    master = Master(instance, rows, joined((), len(rows.pods)))
+    pricing = Pricing(rows, SolveBudget(Budget(work=100_000_000)))
+    linear = pricing.run(master)
+    assert linear is not None
+    assert linear.least == pricing.bound == 0.0
+    listed = pricing.listed(master, 1.0)
+    assert listed is not None
+    assert len(listed[0])
+
+
 def test_a_node_is_bought_only_with_a_pod_of_its_pool_on_it() -> None:
     pods, pools, nodes = CASES["visitors of a lighter pool"]
     instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))

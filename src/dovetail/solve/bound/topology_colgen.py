@@ -391,7 +391,7 @@ class Pricing:
         self._next = 0  # of the fleets: which is searched next
         self._known: set[tuple[int, bytes]] = set()  # sites with what is on a node
         self.bound = 0.0  # dollars per hour that no plan costs less than
-        self.proven = Linear(0.0, np.zeros(0))  # by which no pattern is worth more than its price
+        self.proven = Linear(-np.inf, np.zeros(0))  # by which no pattern is worth more than its price
 
     def run(self, master: Master) -> Linear | None:
         """Add the patterns that matter; the best plan in fractions of them, None if there is none.
