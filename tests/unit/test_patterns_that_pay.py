@@ -149,7 +149,7 @@ def test_listed_are_all_patterns_that_cost_little_beyond_their_worth(name: str) 
 
 
 def test_patterns_are_listed_where_nodes_that_are_there_hold_all_pods_in_fractions() -> None:
-    """Four pods of half a node and more, on three: in fractions nothing is bought, in whole numbers one node."""
+    """Four pods of over half a node, on three: in fractions nothing is bought, in whole numbers one node."""
     pods = workload("web", 4, (2000, 512), SPREAD)
     nodes = [node(f"old-{zone}", zone, 4) for zone in ("zone-a", "zone-b", "zone-c")]
     problem = to_problem(scenario(pods, [pool("general")], instance_types(), nodes=nodes))
