@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from still_clock import StillClock
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
@@ -14,19 +15,6 @@ from dovetail.cluster.state import State
 from dovetail.controllers.provisioning.bootstrap import LONGEST, Bootstrap, near_itself
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.labels import HOSTNAME, ZONE
-
-
-class Still:
-    """A clock that stands still."""
-
-    def now(self) -> int:
-        return SECOND
-
-    def monotonic(self) -> int:
-        return SECOND
-
-    async def sleep(self, nanoseconds: int) -> None:
-        raise AssertionError(f"something waits for {nanoseconds} ns")
 
 
 def near(app: str, key: str = ZONE) -> dict[str, Any]:
@@ -53,7 +41,7 @@ class World:
     """Nodes of some CPUs in zones, all of which are held; pods that have places there."""
 
     def __init__(self) -> None:
-        self.state = State(MemoryServer(Still()).client(), Still())
+        self.state = State(MemoryServer(StillClock()).client(), StillClock())
         self.bootstrap = Bootstrap(self.state)
         self.state.on_promise(self._placed)
         self.closed: set[str] = set()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from still_clock import StillClock
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
-from dovetail.base.clock import SECOND
 from dovetail.cluster.state import State
 from dovetail.controllers.provisioning.exchange import Exchange, in_zone_first, zone_of
 from dovetail.controllers.provisioning.passing import Crowd, passed_on
@@ -33,24 +33,11 @@ VOLUME = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "d
 GPU = {"key": "gpu", "effect": "NoSchedule"}
 
 
-class Still:
-    """A clock that stands still."""
-
-    def now(self) -> int:
-        return SECOND
-
-    def monotonic(self) -> int:
-        return SECOND
-
-    async def sleep(self, nanoseconds: int) -> None:
-        raise AssertionError(f"something waits for {nanoseconds} ns")
-
-
 class World:
     """Nodes of some CPUs in zones, and pods that have places there."""
 
     def __init__(self) -> None:
-        self.state = State(MemoryServer(Still()).client(), Still())
+        self.state = State(MemoryServer(StillClock()).client(), StillClock())
         self.exchange = Exchange(self.state)
 
     def node(self, name: str, cpu: int, zone: str = "a", *taints: dict[str, str], **labels: str) -> None:
