@@ -208,6 +208,36 @@ def test_a_command_that_does_not_hold_any_more_is_rejected() -> None:
     assert world.metrics.value(FAILED_VALIDATIONS, consolidation_type="single") == 1
 
 
+def test_a_node_goes_whose_pods_find_room_in_zones_that_have_nodes() -> None:
+    """The validation of a deletion asks a plan that buys nothing, which counts zones without nodes as well:
+    pods that are spread then lack a place in the third one, whatever the search found.
+    """
+    zones = {"key": labels.ZONE, "operator": "In", "values": ["ap-northeast-2a", "ap-northeast-2b"]}
+
+    async def script(world: Operated) -> None:
+        made, spread = sizes("m5.large"), replicas("spread", 3, "300m")
+        rules = made["spec"]["template"]["spec"]["requirements"]
+        spread["spec"]["template"]["spec"]["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": labels.ZONE,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "spread"}},
+            }
+        ]
+        made["spec"]["template"]["spec"]["requirements"] = [*rules, zones]
+        world.create(node_class(), made, spread, replicas("filler", 3, "1300m"))
+        await world.clock.sleep(3 * MINUTE)
+        assert len(types_of(world)) == 3
+        await only(world, "m5.large")  # in any zone
+        await scale(world, "filler", 1)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    assert world.messages("ConsolidationRejected") == []
+    assert len(types_of(world)) == 2
+
+
 DURING = "DuringSchedulingIgnoredDuringExecution"
 TERM = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "nothing"}}}
 TERMS = [{"weight": 1, "podAffinityTerm": TERM}] * 600

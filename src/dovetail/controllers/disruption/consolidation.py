@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.karpenter.nodepool import NodePool
@@ -171,21 +172,27 @@ class Consolidation:
         if len(taken) < len(names):
             await self._rejected(command, "churn" if len(still) < len(names) else "budget")
             return None
-        leaving = [by_name[name] for name in names]
-        # Where nothing is bought there is nothing to be had cheaper: the first plan says enough.
-        buys = bool(command.replacements)
-        problem = question.without(leaving, quiet=not buys)
-        deadline = self._options.deadline if buys else QUICK
-        plan = await self._plan(question, replace(problem, buys=buys), deadline)
-        try:
-            move = self._options.strategy.judge(question, leaving, problem, plan)
-        except Refused:
-            await self._rejected(command, "scheduling")
-            return None
-        if len(move.claims) > len(command.replacements):
+        move = await self._still(question, [by_name[name] for name in names], command)
+        if move is None:
             await self._rejected(command, "scheduling")
             return None
         return _command(move, views, command.weighed)
+
+    async def _still(self, question: Question, leaving: list[Candidate], command: Command) -> Move | None:
+        """The move as it would be now; None where there is none any more, or it buys more than before."""
+        bought = len(command.replacements)
+        # Where nothing is bought there is nothing to be had cheaper, so the first plan says enough, and often
+        # one that may buy nothing, in a hundredth of the work. But that one keeps to spreads over domains in
+        # which it has no node: what it refuses was found with nodes for sale, and would be found again.
+        for buys in (False, True) if not bought else (True,):
+            problem = question.without(leaving, quiet=not bought)
+            deadline = self._options.deadline if bought else QUICK
+            plan = await self._plan(question, replace(problem, buys=buys), deadline)
+            with suppress(Refused):
+                move = self._options.strategy.judge(question, leaving, problem, plan)
+                if len(move.claims) <= bought:
+                    return move
+        return None
 
     async def _rejected(self, command: Command, why: str) -> None:
         text = f"Consolidation rejected: {command.describe(why)}"
