@@ -10,8 +10,9 @@ from still_clock import StillClock
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
+from dovetail.cluster.nodes import Machine
 from dovetail.cluster.state import State
-from dovetail.controllers.provisioning.exchange import Exchange, in_zone_first, zone_of
+from dovetail.controllers.provisioning.exchange import Exchange, Moment, in_zone_first, zone_of
 from dovetail.controllers.provisioning.passing import Crowd, passed_on
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.labels import HOSTNAME, ZONE
@@ -250,3 +251,31 @@ def test_what_had_no_way_is_not_searched_for_again_until_something_is_otherwise(
     assert len(searches) == before
     world.bind("fixed-1", 2, "n4", **VOLUME)
     assert world.places() == {"web-1": "n2"}
+
+
+def test_crowded_machines_are_looked_at_again_only_when_a_place_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[str] = []
+
+    class Seen(Moment):
+        def waiting(self, machine: Machine) -> list[Pod]:
+            looks.append(machine.name)
+            return super().waiting(machine)
+
+    monkeypatch.setattr("dovetail.controllers.provisioning.exchange.Moment", Seen)
+    world = with_disks()
+    world.node("n3", 4)
+    for name in ("fixed-1", "fixed-2"):
+        world.pod(name, 1, "n3", **VOLUME)
+    world.pod("wide-1", 2, "n2", **VOLUME)
+    world.pod("job-1", 2, "n4")
+    world.bind("job-1", 2, "n1")
+    assert world.places()["web-1"] == "n1"
+    looks.clear()
+    world.bind("fixed-1", 1, "n3", **VOLUME)  # in its own place
+    assert not looks
+    world.node("n5", 2, disk="ssd")
+    world.pod("late-1", 0, "n5", **VOLUME)
+    world.bind("fixed-2", 1, "n3", **VOLUME)
+    assert world.places()["web-1"] == "n5"
