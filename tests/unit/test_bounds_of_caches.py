@@ -13,7 +13,7 @@ _MAKERS = ("lru_cache", "cache", "by_identity")
 # Without a number of their own, and why they end all the same.
 _ENDLESS = {
     "cloud/aws/instance/reading.py": "lives as long as the reader of one answer of EC2",
-    "solve/appraisal.py": "lives as long as one question of consolidation",
+    "disrupt/consolidation/appraisal.py": "lives as long as one question of consolidation",
     "testing/exhaustive/search.py": "lives as long as one search of a small problem",
 }
 

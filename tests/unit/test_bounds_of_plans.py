@@ -12,9 +12,9 @@ from dovetail.api.core import Pod
 from dovetail.explain.node import node_story
 from dovetail.explain.pod import UNEXPLAINED, nearest_misses, pod_story
 from dovetail.model.label_values import Requirement, integer
+from dovetail.model.pod_rules import levels, rules_of
 from dovetail.model.requirement import Requirements
 from dovetail.solve.instance.interning import Interner
-from dovetail.solve.instance.pod_rules import levels, rules_of
 from dovetail.solve.instance.topology import Topology
 from dovetail.solve.solver import solve
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from test_consolidation_candidates import candidate, existing, question
 
+from dovetail.disrupt.consolidation.appraisal import Appraisal
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.model.problem import Budget
-from dovetail.solve.appraisal import Appraisal
 from dovetail.solve.budget import SolveBudget
 
 # Pods by the first letter of their name: milli-CPU and MiB.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dovetail.model.matching import port_clashes, ports_conflict
 from dovetail.model.ports import HostPort
-from dovetail.solve.instance.matching import port_clashes, ports_conflict
 
 PORTS = st.builds(
     HostPort,

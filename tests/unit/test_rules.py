@@ -13,6 +13,7 @@ from dovetail.api.workloads import StorageClass
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.filters import check, unschedulable_message
+from dovetail.model.pod_rules import rules_of
 from dovetail.model.ports import HostPort, host_ports, port_error
 from dovetail.model.requirement import pod_requirements
 from dovetail.model.selector import EVERYTHING, NOTHING, Selector
@@ -25,7 +26,6 @@ from dovetail.model.volumes import (
     volume_alternatives,
     volume_limit_error,
 )
-from dovetail.solve.instance.pod_rules import rules_of
 
 ZONE = "topology.kubernetes.io/zone"
 

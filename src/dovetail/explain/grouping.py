@@ -5,7 +5,7 @@ from __future__ import annotations
 from dovetail.explain import words
 from dovetail.explain.miss import Change, Miss
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.instance.matching import Matcher
+from dovetail.model.matching import Matcher
 from dovetail.solve.instance.topology import AFFINITY, SPREAD, Group
 
 Roles = tuple[bool, bool]  # is the pod's own rule, counts the pod

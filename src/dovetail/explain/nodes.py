@@ -10,11 +10,11 @@ from dovetail.explain import words
 from dovetail.explain.grouping import refused, refusing
 from dovetail.explain.miss import Miss, NodesVerdict
 from dovetail.explain.wanted import Wanted, alternatives
+from dovetail.model.matching import ports_conflict
 from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.pod_classes import PodClass
 
 _KINDS = {

@@ -15,11 +15,11 @@ from dovetail.explain.nodes import ask_nodes
 from dovetail.explain.pools import ask_pool, pool_views
 from dovetail.model.left_out import all_left_out, left_out
 from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.pod_rules import Rules, levels, rules_of
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.selector import Selector
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.pod_rules import Rules, levels, rules_of
 from dovetail.solve.solver import solve
 
 Over = Callable[[], bool]  # whether the time for the explanation is over

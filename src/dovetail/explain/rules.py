@@ -14,12 +14,12 @@ from dovetail.explain.miss import Change
 from dovetail.model import labels
 from dovetail.model.labels import ALIASES
 from dovetail.model.plan import Plan
+from dovetail.model.pod_rules import rules_of as demands_of
 from dovetail.model.ports import host_ports
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.volumes import volume_alternatives
-from dovetail.solve.instance.pod_rules import rules_of as demands_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dovetail.api.core import Pod
 from dovetail.explain import words
 from dovetail.explain.miss import Change
 from dovetail.model.label_values import Requirement
+from dovetail.model.pod_rules import rules_of
 from dovetail.model.requirement import Requirements
 from dovetail.model.volumes import VolumeIndex, volume_alternatives
-from dovetail.solve.instance.pod_rules import rules_of
 
 
 @dataclass(frozen=True, slots=True)

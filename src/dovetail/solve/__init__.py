@@ -13,5 +13,4 @@ build       a plan as it grows: insertion, guided construction, opened domains, 
 search_state   the encoded problem that all phases share, answers with their proofs
 search, neighbourhood   one pass, moves between answers
 solver      the door, and the phases in their order
-appraisal   what pods are worth, for those who look for cheaper nodes
 """

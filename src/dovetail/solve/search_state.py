@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dovetail.model.plan import BETWEEN_PODS, Plan, Proof
+from dovetail.model.pod_rules import OTHER_TERM
 from dovetail.model.problem import Problem
 from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.provers import Proofs, Question, prove
@@ -25,7 +26,6 @@ from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.pod_rules import OTHER_TERM
 from dovetail.solve.tolerances import CLOSE, FEW
 
 _CELLS = 4_000_000  # pod classes times offerings that take half a second to share out by domains

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dovetail.disrupt.consolidation.appraisal import Appraisal
 from dovetail.disrupt.consolidation.question import Candidate, Question
-from dovetail.solve.appraisal import Appraisal
 from dovetail.solve.budget import SolveBudget
 
 _ROWS_PER_UNIT = 200  # nodes looked at in one unit of work

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from dovetail.base.clock import SECOND
+from dovetail.disrupt.consolidation.appraisal import Appraisal, appraise
 from dovetail.disrupt.consolidation.churn import MoveBudget
 from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.irreplaceable_spot import FreeRoom, held_back
@@ -17,7 +18,6 @@ from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Fi
 from dovetail.disrupt.consolidation.spread_room import SpreadRoom
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.appraisal import Appraisal, appraise
 from dovetail.solve.budget import SolveBudget
 
 

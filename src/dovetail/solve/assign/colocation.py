@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.matching import ports_conflict
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
@@ -17,7 +18,6 @@ from dovetail.solve.assign.topology_rules import ClassRules, RuleChecker
 from dovetail.solve.budget import LITTLE
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats
 from dovetail.solve.instance.instance import Instance, lookup, pinned
-from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, Group, Pins
 from dovetail.solve.tolerances import SEVERAL

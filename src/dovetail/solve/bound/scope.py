@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.matching import port_clashes
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import CELLS
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Mask
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.matching import port_clashes
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import NODES, PoolTable

@@ -130,7 +130,7 @@ class Master:
 
     def plain(self, work: SolveBudget) -> Linear | None:
         """The optimum in fractions of the program without patterns; None if there is no solution."""
-        found = _linear(self._whole, work)
+        found = optimum(self._whole, work)
         return found and Linear(found.least, np.concatenate([found.duals, np.zeros(len(self.starts))]))
 
     def linear(self, chosen: Mask, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
@@ -138,7 +138,7 @@ class Master:
 
         If `elastic`, rows may be broken at a high price then.
         """
-        found, rows = _linear(self.model(chosen), work, elastic=elastic), self._rows.rows
+        found, rows = optimum(self.model(chosen), work, elastic=elastic), self._rows.rows
         if found is None:
             return None
         duals = np.zeros(rows + len(self.starts))
@@ -193,7 +193,7 @@ class Master:
         return np.concatenate(one), np.concatenate(two), np.concatenate(three)
 
 
-def _linear(model: highspy.HighsLp, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
+def optimum(model: highspy.HighsLp, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
     """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
     model.integrality_ = []
     solver = quiet_solver(solver="simplex", time_limit=work.seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.solve.assign.strategies import Target
 from dovetail.solve.bound.scope import Kinds
 from dovetail.solve.bound.topology_colgen import Enumeration, Master, Pricing, SitePatterns, joined
+from dovetail.solve.bound.topology_domains import Domains
 from dovetail.solve.bound.topology_model import (
     Rows,
     TargetNode,
@@ -84,6 +85,7 @@ class TopologyBound:
         self._about: tuple[object, float] = (None, 0.0)
         self._sites: TopologySites | None = None
         self._programs: dict[bool, Rows | None] = {}
+        self._shared: TopologySites | None = None  # those of which sets per domain were looked for
         self._generated: tuple[Rows, Master, Pricing] | None = None  # the last column generation
         self.spent = 0  # units of work since it was asked again
         self.unfinished = False  # True iff patterns that pay were looked for, and others are missing
@@ -170,7 +172,11 @@ class TopologyBound:
         work, times = self._instance.work, _times(self._instance.work)
         if rows is None or not work.left:
             return Ruled(), None
-        alone = rows.patterns
+        best, following, alone = Ruled(), None, rows.patterns
+        if self._shared is not self._sites:  # for plans of the same pods the answer is the same
+            self._shared, best = self._sites, self._by_domains(rows, price)
+        if best.settled:
+            return best, None
         patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
         if listed and patterns is None:
             few = rows.topology_sites.demand.sum() <= _FEW_PODS and len(rows.pods) <= _FEW_KINDS
@@ -178,7 +184,6 @@ class TopologyBound:
         if listed:
             return self._by_patterns(rows, patterns, price), None
         first = patterns is None and rows.size <= _SMALL and not alone
-        best, following = Ruled(), None
         for by_sites in (first, not first)[: 1 if alone else 2]:
             price = min(price, best.cost)
             if best.bound >= price * CLOSE or best.settled or not work.left:
@@ -189,6 +194,29 @@ class TopologyBound:
                 found = self._by_patterns(rows, patterns, price)
             best = _both(best, found)
         return best, following
+
+    def _by_domains(self, rows: Rows, price: int) -> Ruled:
+        """By sets of pods per domain, where these say all that rules ask for and are few."""
+        found = Domains(self._instance, rows, self._instance.work).run(price / NANO_DOLLARS * LESS)
+        if found is None:
+            return Ruled()
+        bound = max(0, min(price, _in_nano(found.bound)))
+        if found.nodes is None:
+            return Ruled(bound, settled=bound >= price * CLOSE)
+        values = np.zeros(rows.variables)
+        for site, counts in found.nodes:
+            values[rows.nodes[site]] += 1
+            for kind in np.flatnonzero(counts).tolist():
+                values[rows.pods[kind][site]] += counts[kind]
+        ruled = self._answered(rows, bound, values, found.nodes)
+        return replace(ruled, settled=bound >= ruled.cost * CLOSE)
+
+    def _answered(
+        self, rows: Rows, bound: int, values: Floats, nodes: Iterable[tuple[int, Sequence[int]]]
+    ) -> Ruled:
+        """With these nodes, which hold their pods."""
+        target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
+        return Ruled(bound, _targets(rows, values), (target_nodes,), round(rows.cost(values) * NANO_DOLLARS))
 
     def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
         """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
@@ -278,10 +306,7 @@ class TopologyBound:
         values = master.values(kept, answer.values)
         there = range(rows.topology_sites.bought, len(rows.topology_sites.price))
         held = ((at, [round(values[row[at]]) if at in row else 0 for row in rows.pods]) for at in there)
-        nodes = [*master.nodes(kept, answer.values), *held]
-        target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
-        cost = round(rows.cost(values) * NANO_DOLLARS)
-        return Ruled(bound, _targets(rows, values), (target_nodes,), cost)
+        return self._answered(rows, bound, values, [*master.nodes(kept, answer.values), *held])
 
 
 def _both(one: Ruled, other: Ruled) -> Ruled:

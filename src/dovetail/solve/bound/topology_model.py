@@ -394,6 +394,7 @@ class Rows:
         self._rows: list[tuple[Terms, float, float]] = []
         self.size = 0  # factors that are not zero
         self._single: list[int] = []  # rows about what single nodes hold that can be bought
+        self.implied: list[int] = []  # rows that follow from the others and what nodes hold
         self._present: dict[tuple[int, str, str], int] = {}
         sites = range(len(topology_sites.price))
         # No more nodes than pods: a program whose variables have few values is solved much sooner.

@@ -479,6 +479,7 @@ def _choose(rows: Rows, kinds: Sequence[int], cells: Sequence[Sequence[int]], wa
         pods = {flag: -float(number) for flag, number in zip(flags, numbers.tolist(), strict=True) if number}
         nodes = {flag: float(-(number // most)) for flag, number in pods.items()}
         rows.exactly({**rows.count(kinds, sites), **pods}, 0)
+        rows.implied.append(rows.rows)
         rows.at_most({**nodes, **{rows.nodes[site]: -1.0 for site in sites}}, 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from dovetail.model.matching import untolerated
 from dovetail.model.offering import affordable
 from dovetail.model.plan import Unschedulable
 from dovetail.model.requirement import Requirements
@@ -12,7 +13,6 @@ from dovetail.model.taints import taint_text
 from dovetail.solve.instance.arrays import Mask
 from dovetail.solve.instance.instance import Instance, lookup
 from dovetail.solve.instance.limits import Limits
-from dovetail.solve.instance.matching import untolerated
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import NODES
 from dovetail.solve.instance.topology import SPREAD, Group

@@ -1,7 +1,6 @@
 """The problem as arrays, encoded once for a whole solve; a pipeline, each stage from those before it.
 
-arrays          their types, the axis of resources      matching   selectors, taints, host ports
-pod_rules       one pod's demands and preferences       topology   counters of spreads and affinities
+arrays          their types, the axis of resources      topology   counters of spreads and affinities
 pod_classes     pods that no rule can tell apart        interning  pods to classes
 pool_table      one NodePool's types and offerings
 existing_nodes  nodes that are there, with their pods   shared_quotas  what all pools draw on together

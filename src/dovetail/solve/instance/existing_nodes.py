@@ -8,15 +8,15 @@ import numpy as np
 
 from dovetail.api.core import Toleration
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.matching import ports_conflict, untolerated
+from dovetail.model.pod_rules import Rules
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
 from dovetail.model.volumes import csi_volumes, volume_limit_error
 from dovetail.solve.instance.arrays import Amounts, Axis, Mask
-from dovetail.solve.instance.matching import ports_conflict, untolerated
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.pool_table import Daemon
 from dovetail.solve.instance.topology import SPREAD, NodeFilter, Topology
 

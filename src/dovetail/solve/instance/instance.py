@@ -9,6 +9,8 @@ import numpy as np
 
 from dovetail.api.core import Toleration
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.matching import ports_conflict, untolerated
+from dovetail.model.pod_rules import Rules
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirement, Requirements
@@ -16,9 +18,7 @@ from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.existing_nodes import Nodes, Present, repelling
 from dovetail.solve.instance.interning import Interner
-from dovetail.solve.instance.matching import ports_conflict, untolerated
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
 from dovetail.solve.instance.shared_quotas import SharedQuotas
 from dovetail.solve.instance.topology import SPREAD, DomainOf, GroupKey, Pins, Topology

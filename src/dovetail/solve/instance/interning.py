@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail.api.core import Pod, PodSpec
 from dovetail.base.memo import by_identity
+from dovetail.model.pod_rules import OTHER_TERM, levels, rules_of
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
@@ -18,7 +19,6 @@ from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
 from dovetail.model.volumes import VolumeIndex, claims_alone, csi_volumes, volume_alternatives
 from dovetail.solve.instance.arrays import ENDLESS, Axis
 from dovetail.solve.instance.pod_classes import Level, PodClass
-from dovetail.solve.instance.pod_rules import OTHER_TERM, levels, rules_of
 from dovetail.solve.instance.topology import Topology
 from dovetail.solve.tolerances import FEW
 from dovetail.units.quantity import Quantity

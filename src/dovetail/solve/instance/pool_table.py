@@ -11,13 +11,13 @@ import numpy as np
 from dovetail.api.core import Pod, Taint
 from dovetail.api.workloads import DaemonSet
 from dovetail.model import labels
+from dovetail.model.matching import untolerated
 from dovetail.model.offering import InstanceType, Offering, affordable
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import ExistingNode, Pool
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import LARGEST, pod_requests
 from dovetail.solve.instance.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask, holding
-from dovetail.solve.instance.matching import untolerated
 from dovetail.solve.tolerances import SEVERAL
 
 # What a node of ours will carry once it is up; demanded by some pods, never written on a claim.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from dovetail.api.core import Pod, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
 from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
+from dovetail.model.matching import Matcher, untolerated
+from dovetail.model.pod_rules import Rules
 from dovetail.model.requirement import Requirements
 from dovetail.model.selector import Expression, Selector
-from dovetail.solve.instance.matching import Matcher, untolerated
-from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.tolerances import FEW
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.

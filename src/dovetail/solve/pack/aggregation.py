@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.matching import port_clashes
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, holding, share
 from dovetail.solve.instance.instance import Instance, pinned
-from dovetail.solve.instance.matching import port_clashes
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
 from dovetail.solve.tolerances import ALIKE, MANY
 
