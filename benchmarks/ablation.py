@@ -39,7 +39,7 @@ from benchmarks.solve.traces import question as of_trace
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve import neighbourhood, search, search_state, solver
 from dovetail.solve.assign import strategies
-from dovetail.solve.bound import provers, topology_mip, topology_model, topology_rules
+from dovetail.solve.bound import provers, topology_domains, topology_mip, topology_model, topology_rules
 from dovetail.solve.build import builder, from_patterns
 from dovetail.solve.colgen import (
     compact_mip,
@@ -139,6 +139,11 @@ _BOUND = (
         "topology bound: orders of pods (ways)",
         ((topology_mip, "add_ways", _nothing),),
         (topology_rules.add_ways,),
+    ),
+    Part(
+        "topology bound: sets of pods per domain",
+        ((topology_domains.Domains, "run", lambda *_: None),),
+        (topology_domains,),
     ),
     Part("topology bound: few patterns, before packing", ((topology_mip, "NARROW", 0),), ()),
     Part(

@@ -17,23 +17,15 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
-from dovetail.solve.budget import CELLS, HALF, MOST, STEP, SolveBudget
+from dovetail.solve.budget import CELLS, HALF, MOST, SolveBudget
 from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
-from dovetail.solve.colgen.highs import integer_program, quiet_solver
+from dovetail.solve.colgen.highs import Linear, integer_program, optimum
 from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask, distinct, holding
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 from dovetail.solve.tolerances import FEW, LINEAR, MANY, NARROW, OPTIMAL, PAYS, ROUNDING, TRIES, WIDE
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """An optimum in fractions of patterns."""
-
-    least: float  # dollars per hour
-    duals: Floats  # per row
 
 
 class Master:
@@ -191,27 +183,6 @@ class Master:
         parts.append((rows.rows + start, len(self._kept) + pattern, np.ones(len(start))))
         one, two, three = zip(*parts, strict=True)
         return np.concatenate(one), np.concatenate(two), np.concatenate(three)
-
-
-def optimum(model: highspy.HighsLp, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
-    """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
-    model.integrality_ = []
-    solver = quiet_solver(solver="simplex", time_limit=work.seconds)
-    solver.passModel(model)
-    solver.run()
-    if elastic and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-        numbers, ones = np.arange(model.num_row_, dtype=np.int32), np.ones(model.num_row_)
-        price = ones * sum(model.col_cost_)
-        for sign in (ones, -ones):
-            solver.addCols(len(ones), price, 0 * ones, np.inf * ones, len(ones), numbers, numbers, sign)
-        solver.run()
-    info = solver.getInfo()
-    work.spend(STEP * model.num_row_ + STEP * max(0, info.simplex_iteration_count))
-    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-        return None
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return Linear(0.0, np.zeros(model.num_row_))
-    return Linear(float(info.objective_function_value), np.array(solver.getSolution().row_dual))
 
 
 def _companions(instance: Instance, topology_sites: TopologySites) -> tuple[Companions, Mask]:

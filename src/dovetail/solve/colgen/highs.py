@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 from highspy import _core
 
-from dovetail.solve.budget import LITTLE, Late, SolveBudget
+from dovetail.solve.budget import LITTLE, STEP, Late, SolveBudget
 from dovetail.solve.instance.arrays import Amounts, Floats
 
 S = TypeVar("S", bound=_core._Highs)
@@ -129,6 +129,35 @@ def minimum(
     known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     known = known and float(info.objective_function_value) < below
     return Answer(bound if np.isfinite(bound) else -float("inf"), values if known else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An optimum in fractions of patterns."""
+
+    least: float  # dollars per hour
+    duals: Floats  # per row
+
+
+def optimum(model: highspy.HighsLp, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
+    """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
+    model.integrality_ = []
+    solver = quiet_solver(solver="simplex", time_limit=work.seconds)
+    solver.passModel(model)
+    solver.run()
+    if elastic and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        numbers, ones = np.arange(model.num_row_, dtype=np.int32), np.ones(model.num_row_)
+        price = ones * sum(model.col_cost_)
+        for sign in (ones, -ones):
+            solver.addCols(len(ones), price, 0 * ones, np.inf * ones, len(ones), numbers, numbers, sign)
+        solver.run()
+    info = solver.getInfo()
+    work.spend(STEP * model.num_row_ + STEP * max(0, info.simplex_iteration_count))
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        return None
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return Linear(0.0, np.zeros(model.num_row_))
+    return Linear(float(info.objective_function_value), np.array(solver.getSolution().row_dual))
 
 
 def _deaf(model: highspy.HighsLp) -> float:
