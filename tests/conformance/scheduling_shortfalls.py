@@ -68,5 +68,4 @@ MORE_WORK = {
     "pod-anti-affinity-preferred-007": 3_000_000,
     "spread-min-domains-004": 1_000_000,
     "spread-zone-000": 30_000_000,
-    "spread-zone-001": 3_000_000,
 }
