@@ -95,3 +95,16 @@ def test_pods_that_there_was_no_time_for_nodes_for_are_untried_and_not_refused()
         assert verify(problem, plan) == ()
         left.append(len(plan.untried))
     assert any(0 < each < 300 for each in left), left
+
+
+def test_pods_of_one_shape_that_are_placed_one_by_one_have_their_turn_as_long_as_there_is_time() -> None:
+    """Hundreds of a few shapes are each on a node of another pod: a class of them takes hundreds of steps."""
+    problem, left = crowd(33_959, 1_000, 10), []
+    for step in (1, 4):
+        clock = count(0, step)
+        plan = solve(problem, Budget(0), stop=Deadline(1_000, partial(next, clock)))
+        assert next(clock) <= 1_100, step
+        assert verify(problem, plan) == ()
+        assert not plan.refused, step  # with more time all of them have a place
+        left.append(len(plan.untried))
+    assert left[0] == 0 < left[1] < 1_000, left

@@ -158,19 +158,44 @@ def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_writ
     assert work.left  # asks for the first time: encoding took 20
     over = work.clock.turns(20.0)
     moment = 30
-    assert not over(0.01, 0.01)  # so few are tried in any case
+    assert not over(0.01, 0.01, False)  # so few are tried in any case
     found = {}
     # As long as half of encoding and finding domains took is to come, and 0.3 times encoding.
     for moment, got in ((40, 0.49), (52, 0.495), (53, 0.5)):
-        found[moment] = over(0.5, got)
+        found[moment] = over(0.5, got, False)
     assert found == {40: False, 52: False, 53: True}
     # Nodes for few copies of a pod are made sooner.
     for copies, last in ((1.0, 55), (50.0, 46), (1_000.0, 46)):
         moment = 20
         late = work.clock.turns(copies)
         for moment in (last, last + 1):
-            found[moment] = late(0.5, moment / 100)
+            found[moment] = late(0.5, moment / 100, False)
         assert (found[last], found[last + 1]) == (False, True), copies
+
+
+def test_pods_placed_one_by_one_take_less_time_for_nodes() -> None:
+    """They come to nodes of others, which are bought as they are: 0.3 times as long."""
+    moment = 0
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
+    moment = 20
+    assert work.left
+    over = work.clock.turns(20.0)
+    found = {}
+    for moment, got in ((40, 0.4), (74, 0.499), (75, 0.5)):  # besides 0.3 times encoding, and that of half
+        found[moment] = over(0.5, got, True)
+    assert found == {40: False, 74: False, 75: True}
+
+
+@pytest.mark.parametrize(("known", "last"), [(0, 15), (60, 66)])
+def test_the_longer_it_took_to_know_what_is_asked_for_the_less_of_it_is_read(known: int, last: int) -> None:
+    moment = 0
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
+    moment = known
+    enough = work.clock.reading()
+    found = {}
+    for moment in (last, last + 1):
+        found[moment] = enough()
+    assert found == {last: False, last + 1: True}
 
 
 def test_shapes_without_domains_take_no_time_for_nodes() -> None:
@@ -181,7 +206,7 @@ def test_shapes_without_domains_take_no_time_for_nodes() -> None:
     over = work.clock.turns(20.0)
     found = {}
     for moment in (60, 94, 95):  # a plan without nodes takes 0.3 times as long as encoding
-        found[moment] = over(1.0, 0.0)
+        found[moment] = over(1.0, 0.0, False)
     assert found == {60: False, 94: False, 95: True}
 
 
@@ -280,7 +305,7 @@ def test_less_is_left_than_a_first_plan_took() -> None:
 def test_without_a_clock_there_is_always_time() -> None:
     work = SolveBudget(Budget(0))
     assert work.clock.provable()
-    assert not work.clock.turns(5.0)(1.0, 1.0)
+    assert not work.clock.turns(5.0)(1.0, 1.0, False)
     assert not work.closing()(1.0)
     assert not work.short
     work.safe()

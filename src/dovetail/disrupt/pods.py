@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import condition
 from dovetail.api.workloads import PodDisruptionBudget
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.model import labels
 from dovetail.model.selector import Selector
 from dovetail.model.taints import untolerated
@@ -49,7 +49,7 @@ def reschedulable(pod: Pod) -> bool:
     return again
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def unbound(pod: Pod) -> Pod:
     """The pod that will come in this one's place: bound to no node yet."""
     return replace(pod, spec=replace(pod.spec, node_name=""))
@@ -107,7 +107,7 @@ class Eviction:
     protected: bool
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def eviction(pod: Pod) -> Eviction:
     """All of it at once: asked of each pod of a node again whenever any other pod there changes."""
     protected = labels.DO_NOT_DISRUPT in pod.metadata.annotations

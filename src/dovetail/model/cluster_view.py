@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from dovetail.api.core import Node, Pod, Taint
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.model.affinity import AffinityRule, AffinityRules, NamespaceLabels, affinity_rules
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.resources import Resources, add, amounts, pod_requests, subtract
@@ -49,7 +49,7 @@ class PodFacts:
         return self.pod.metadata.labels
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def _rules(pod: Pod) -> _Rules:
     """What follows from the pod alone, without the pod: what is remembered of it must not keep it alive."""
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dovetail.api.core import Container, Pod, PodSpec, ResourceList
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.units.quantity import Quantity
 
 # Resource name -> amount; CPU in thousandths, everything else in whole units. Absent means 0.
@@ -44,7 +44,7 @@ def bounded(resources: Resources) -> dict[str, int]:
     return {name: max(-LARGEST, min(amount, LARGEST - 1)) for name, amount in resources.items()}
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def excess(pod: Pod) -> str:
     """The first resource by name that the pod asks for LARGEST of or more; "" if there is none."""
     spec = pod.spec
@@ -109,7 +109,7 @@ def pod_requests(pod: Pod) -> Resources:
     return _requests(pod.spec)  # which stays while the pod's status changes
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def _requests(spec: PodSpec) -> Resources:
     total = _containers(spec.containers, spec.init_containers, "requests")
     if spec.resources is not None:

@@ -50,9 +50,10 @@ _MOST = 0.55  # of the whole time: more is never kept back
 _PROOF = 2.0  # times as long as encoding: the cheap proofs
 _SCOPE = 4.0  # times as long as it takes to work out what they are about: the same, of thousands of classes
 _NODES, _COPY, _COPIES, _CLOSING, _WRITING = 0.8, 0.01, 50, 0.3, 0.4
+_STEPWISE = 0.3  # where thousands of a class are placed one by one, each on a node of another: 0.3 and 0.6
 _PACKING = 1.4
-# Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
-# five times as long in all (measured on thousands with spreads and anti-affinity).
+# Of many different pods, only so many are read as takes this share of the time left: the least plan for them
+# takes five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
 
 
@@ -90,19 +91,21 @@ class Deadline:
             self._placing = self._now() - self._begun - self._first
             self._keep(self._kept + _AGAIN * self._placing)
 
-    def turns(self, copies: float) -> Callable[[float, float], bool]:
-        """For one go at finding domains, with so many pods per class: asked before each class with the share
-        of these that had their turn, and of all classes those that got domains for some pods, whether another
-        one's would make the plan late. Those that get none take no time for nodes.
+    def turns(self, copies: float) -> Callable[[float, float, bool], bool]:
+        """For one go at finding domains, with so many pods per class: asked before each step with the share
+        of the classes that had their turn, of all classes those that got domains for some pods, and whether a
+        class, or one of the first, takes many steps; the answer is whether another one would make the plan
+        late. Pods that get none take no time for nodes.
         """
-        begun, nodes = self._now(), _NODES + _COPY * min(copies, _COPIES)
+        begun, most = self._now(), _NODES + _COPY * min(copies, _COPIES)
         before, last, spent = 0.0, begun, 0
 
-        def over(done: float, got: float) -> bool:
+        def over(done: float, got: float, stepwise: bool) -> bool:
             nonlocal before, last, spent
             now = self._now()
             spent += now - last if got > before else 0
             before, last = got, now
+            nodes = _STEPWISE if stepwise else most
             rest = _CLOSING * self._first + nodes * (got * self._first + spent)
             return done >= SOME and now - self._begun + rest > self._whole
 
@@ -125,8 +128,8 @@ class Deadline:
 
     def reading(self) -> Callable[[], bool]:
         """Asked while classes are read: whether that took so much as leaves what a plan for them takes."""
-        begun = self._now()
-        return lambda: self._now() - begun > _READING * self._whole
+        end = self._now() + _READING * (self._begun + self._whole - self._now())
+        return lambda: self._now() > end
 
     def closing(self, times: float) -> Callable[[float], bool]:
         """Asked on the way with the share of the pods that have a node: whether there is only time to write a

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 WINDOW = 24 * HOUR
@@ -28,7 +28,7 @@ _FORCED = " forced"  # after the instant, in the annotation
 _LONGEST = 100_000  # characters; annotations of one object may have 256 KiB together
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def workload(pod: Pod) -> str:
     """What makes the pod anew when it goes: its controller, or the pod itself if it has none, by UID.
 

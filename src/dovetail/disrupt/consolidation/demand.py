@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dovetail.api.core import Affinity, NodeSelectorTerm, Pod, Toleration
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.disrupt.consolidation.churn import workload
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
@@ -32,7 +32,7 @@ class Demand:
     spread: SpreadRule | None
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def demand(pod: Pod) -> Demand:
     """All of it at once: asked of each pod of a node again whenever any other pod there changes."""
     spec = pod.spec
@@ -49,7 +49,7 @@ def _spread(pod: Pod) -> SpreadRule | None:
     return over[0] if len(over) == 1 and over[0].selects_self and not over[0].honor_taints else None
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def may_keep_spot_out(pod: Pod) -> bool:
     """True iff a claim with the pod, or near it, may have to be of another capacity type than spot."""
     if pod.spec.node_selector.get(labels.CAPACITY_TYPE, labels.SPOT) != labels.SPOT:

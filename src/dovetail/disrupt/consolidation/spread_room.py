@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dovetail.api.core import Pod
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.disrupt.consolidation.demand import Demand, demand
 from dovetail.disrupt.consolidation.question import NODES, Alike, Candidate, Question
 from dovetail.model.affinity import required_anti_affinity
@@ -184,7 +184,7 @@ def _counted(nodes: Iterable[ExistingNode], rule: SpreadRule, key: str) -> Mappi
     return found
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def _guards_domain(pod: Pod) -> bool:
     terms = required_anti_affinity(pod)
     return any(ALIASES.get(term.topology_key, term.topology_key) != HOSTNAME for term in terms)

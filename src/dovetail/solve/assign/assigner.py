@@ -53,29 +53,32 @@ class Assigner:
         while waiting and not not_attempted:
             before = sum(len(names) for _, names in waiting)
             waiting, not_attempted = self._in_turn(waiting)
-            stuck = sum(len(names) for _, names in waiting) == before
-            if (
-                stuck
-                or not self.instance.work.left
-                or all(not pod_class.involved for pod_class, _ in waiting)
-            ):
+            stuck = sum(len(names) for _, names in waiting) == before or not self.instance.work.left
+            if stuck or all(not pod_class.involved for pod_class, _ in waiting):
                 break
         items = [*self._items.values(), *self._hosts.items()]
         return Assignment(self._existing, items, _pairs(waiting), _pairs(not_attempted))
 
     def _in_turn(self, waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
         """Place what can be; those with pods that fail, and those that there is no time for."""
-        pods = sum(len(names) for _, names in waiting)
-        over, got = self.instance.work.clock.turns(pods / max(1, len(waiting))), 0
+        begun, got, of_all = 0, 0, len(self.instance.pod_classes)
+        over = self.instance.work.clock.turns(sum(len(names) for _, names in waiting) / max(1, len(waiting)))
         failed: list[_Waiting] = []
         least = 0 if self.checker.closed else FEW  # once pools refused some it is not the first go
         for number, (pod_class, names) in enumerate(waiting):
-            late, before = over(number / len(waiting), got / len(self.instance.pod_classes)), len(names)
-            if late and number >= least:
-                return failed, waiting[number:]
-            if not self._place_all(pod_class, names):
+            of, placed = len(names), -1
+            while names and placed:
+                tried = 1 - len(names) / of  # of the pods of the class
+                stepwise = number < least or tried > 0
+                late = over((number + tried) / len(waiting), (got + tried) / of_all, stepwise)
+                if late and begun + of - len(names) >= least:
+                    return failed, waiting[number:]
+                placed = self._place(pod_class, names)
+                del names[:placed]
+            if names:
                 failed.append((pod_class, names))
-            got += len(names) < before
+            begun += of
+            got += len(names) < of
         return failed, []
 
     def forget(self, item: Item, kind: tuple[int, int], number: int) -> None:
@@ -145,15 +148,6 @@ class Assigner:
                 depth[index] = min(max(others, default=0), 8)
         return depth
 
-    def _place_all(self, pod_class: PodClass, names: list[str]) -> bool:
-        """Place as many pods of a pod class as can be; those placed leave `names`. True iff none is left."""
-        while names:
-            placed = self._place(pod_class, names)
-            if not placed:
-                return False
-            del names[:placed]
-        return True
-
     def _place(self, pod_class: PodClass, names: list[str]) -> int:
         """How many of the first pods found a place in one step, giving up as little as can be."""
         for stage in self._stages(pod_class):
@@ -180,10 +174,8 @@ class Assigner:
             steps = [step for step in steps if pod_class.levels[step[0]].lost == most]
         for _, group in groupby(steps, key=lambda step: pod_class.levels[step[0]].owned):
             stage = list(group)
-            if self.checker.class_rules(pod_class, stage[0][0]).near:
-                yield from ([step] for step in stage)
-            else:
-                yield stage
+            near = self.checker.class_rules(pod_class, stage[0][0]).near
+            yield from ([step] for step in stage) if near else (stage,)
 
     def _fill(self, pod_class: PodClass, class_rules: ClassRules, stage: Stage, names: list[str]) -> int:
         """Share pods out over the slots there are; how many found one."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from dovetail.solve.instance.topology import AFFINITY, Group, Pins
 from dovetail.solve.tolerances import SEVERAL
 
 _Ask = tuple[PodClass, int, Requirements]  # a pod class, a level of it, and its demands on labels there
+_Key = tuple[int, int, Requirements, bool]  # a pod class, a level, its demands, if nodes may be large
 
 
 @dataclass(slots=True)
@@ -48,7 +50,7 @@ class Hosts:
         self._scatter = scatter
         self._made = 0
         self._hosts: dict[str, _Host] = {}
-        self._full: dict[tuple[int, int, Requirements, bool], set[str]] = {}
+        self._open: dict[tuple[_Key, int], tuple[dict[str, None], int]] = {}
         self._affinities: dict[int, tuple[int, Amounts]] = {}  # per group
 
     def items(self) -> list[Item]:
@@ -58,7 +60,7 @@ class Hosts:
             kinds, bundle = tuple(unit[:2] for unit in host.units), tuple(unit.pod for unit in host.units)
             where = host.wanted, host.pins, host.pools
             items.append(Item(kinds, [bundle], *where, host.vector, host.ports, host.name))
-        self._hosts, self._full = {}, {}
+        self._hosts, self._open = {}, {}
         return items
 
     def put(self, ask: _Ask, names: list[str]) -> int:
@@ -68,19 +70,17 @@ class Hosts:
         spare = self._spare(pod_class, class_rules)
         shares = self._shares(pod_class, class_rules)
         names = names[: min(shares.values(), default=len(names))]
-        likely, groups = self._likely(class_rules), self._instance.topology.groups
+        groups = self._instance.topology.groups
         for within in self._within(class_rules):
-            full = self._full.setdefault((pod_class.index, number, wanted, within is None), set())
+            open_, likely = self._likely((pod_class.index, number, wanted, within is None), class_rules)
             for name in likely:
-                if name in full or any(
-                    groups[index].matched.get(name, 0) >= share for index, share in shares.items()
-                ):
+                if any(groups[index].matched.get(name, 0) >= share for index, share in shares.items()):
                     continue
                 placed = self._join(self._hosts[name], ask, names, spare, within)
                 if placed:
                     return placed
                 if placed is None and not spare.any():
-                    full.add(name)
+                    del open_[name]
         for pools in self._checker.pools(pod_class, number, wanted):
             host = _Host(f"new-{self._made}", [], Requirements(), (), pools, np.zeros_like(spare), ())
             placed = self._join(host, ask, names, spare) or self._join(host, ask, names, np.zeros_like(spare))
@@ -96,8 +96,8 @@ class Hosts:
         groups = self._instance.topology.groups
         for index in class_rules.bootstraps:
             if groups[index].id.key == HOSTNAME and not any(groups[index].matched.values()):
-                others = (other for other in self._concerned[index] if other.levels)
-                followers = [other for other in others if index in other.levels[0].owned]
+                near = self._concerned[index]
+                followers = [other for other in near if other.levels and index in other.levels[0].owned]
                 all_of_them = sum((len(other.pods) * other.vector for other in followers), -pod_class.vector)
                 spare = np.maximum(spare, all_of_them)
         return spare
@@ -152,13 +152,21 @@ class Hosts:
             np.minimum.at(least, table.column_type, table.price)
         return np.concatenate([table.capacity for table in tables]), np.concatenate(price)
 
-    def _likely(self, class_rules: ClassRules) -> Iterable[str]:
-        """Nodes that may take such a pod: where those are that it wants to be near, if it says so."""
+    def _likely(self, key: _Key, class_rules: ClassRules) -> tuple[dict[str, None], Sequence[str]]:
+        """Nodes that can still take such a pod, where those are that it wants to be near, if it says so, and
+        which of them to try.
+        """
         groups = self._instance.topology.groups
-        for group in (groups[index] for index in class_rules.owned):
-            if _of_hosts(group) and any(group.matched.values()):
-                return [name for name, number in group.matched.items() if number and name in self._hosts]
-        return list(self._hosts) if self._instance.work.left else list(self._hosts)[-SEVERAL:]
+        hosts = (index for index in class_rules.owned if _of_hosts(groups[index]))
+        near = next((index for index in hosts if any(groups[index].matched.values())), -1)
+        known = self._hosts if near < 0 else groups[near].matched  # both only grow until the nodes are closed
+        open_, seen = self._open.get((key, near), ({}, 0))
+        fresh = [name for name in islice(reversed(known), len(known) - seen) if name in self._hosts]
+        open_.update(dict.fromkeys(reversed(fresh)))
+        self._open[key, near] = open_, len(known)
+        if near >= 0 or self._instance.work.left:
+            return open_, tuple(open_)
+        return open_, [name for name in islice(reversed(known), SEVERAL) if name in open_][::-1]
 
     def _join(
         self, host: _Host, ask: _Ask, names: list[str], spare: Amounts, within: Amounts | None = None
@@ -214,13 +222,10 @@ class Hosts:
             count //= 2
 
     def _most(self, host: _Host, pod_class: PodClass, class_rules: ClassRules, pods: int) -> int:
-        one = (
-            pod_class.ports
-            or class_rules.spreads
-            or class_rules.self_repelling
-            or not self._checker.settled(class_rules)
-        )
-        return 1 if one else max(1, min(pods, self._checker.most_on_host(pod_class, class_rules, host.name)))
+        alone = pod_class.ports or class_rules.spreads or class_rules.self_repelling
+        if alone or not self._checker.settled(class_rules):
+            return 1
+        return max(1, min(pods, self._checker.most_on_host(pod_class, class_rules, host.name)))
 
 
 def _of_hosts(group: Group) -> bool:

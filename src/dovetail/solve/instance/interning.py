@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from dovetail.api.core import Pod, PodSpec
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.model.pod_rules import OTHER_TERM, levels, rules_of
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.problem import Options
@@ -67,12 +67,12 @@ _Copies = list[Pod]  # of one sort, the oldest first
 _SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
 
 
-@by_identity(32_768)
+@by_identity(MOST_PODS)
 def sort_of(pod: Pod) -> Sort:
     """The sort of a pod, found once: each question about a cluster has most pods of the one before it."""
     key = _glance(pod), *pod.metadata.labels.items()
-    found = _SORTS.get(key) or Sort(_ask(pod, claims_alone(pod.spec)))
-    return _SORTS.setdefault(key, found)
+    found = _SORTS.get(key)
+    return found or _SORTS.setdefault(key, Sort(_ask(pod, claims_alone(pod.spec))))
 
 
 def _glance(pod: Pod) -> tuple[object, ...]:
@@ -323,5 +323,4 @@ def _in_turn(asked: Iterable[tuple[_Copies, Ask]]) -> list[tuple[Ask, list[_Copi
 
 
 def _age_order(pod: Pod) -> tuple[str, str, str]:
-    meta = pod.metadata
-    return (meta.creation_timestamp, meta.uid, pod.key)
+    return (pod.metadata.creation_timestamp, pod.metadata.uid, pod.key)
