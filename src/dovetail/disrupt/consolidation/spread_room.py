@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Pod, Toleration
 from dovetail.base.memo import MOST_PODS, by_identity
-from dovetail.disrupt.consolidation.demand import Demand, demand
+from dovetail.disrupt.consolidation.demand import Asked, Demand, demand
 from dovetail.disrupt.consolidation.question import NODES, Alike, Candidate, Question
 from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
@@ -102,12 +102,15 @@ class SpreadRoom:
         self._problem = problem = question.problem
         self._reach = reach
         shut = question.closed | question.restless
-        self._open = [node for node in problem.nodes if node.initialized and node.name not in shut]
+        self._open = {node.name: node for node in problem.nodes if node.initialized and node.name not in shut}
         # Pods that keep others out of whole domains: whether one may be bought there is not certain.
         guards = (guard.pod for node in problem.nodes for guard in node.occupancy.guarded)
         self._guarded = any(map(_guards_domain, (*problem.pods, *guards)))
         self._by_name = {node.name: node for node in problem.nodes}
         self._counts: dict[SpreadRule, Mapping[str, int]] = {}
+        self._nodes: dict[str, Counter[str]] = {}  # by key of a label, how many nodes each domain has
+        # By that and what a pod asks for, how many such pods each domain has room for.
+        self._room: dict[tuple[str, Asked, tuple[Toleration, ...]], Counter[str]] = {}
         reach.read(problem)
 
     def lacks(self, candidate: Candidate) -> bool:
@@ -124,25 +127,45 @@ class SpreadRoom:
             return False
         key = ALIASES.get(rule.key, rule.key)
         own = self._by_name.get(candidate.name)
-        domains = {node.labels.get(key, "") for node in self._problem.nodes if node is not own} - {""}
+        at = own.labels.get(key, "") if own is not None else ""
+        nodes = self._in_domains(key)
         reached = self._reach.of(pod, key)
         # A domain that no node can be bought in may make the plan give up the spread after all.
-        if not reached or not domains <= reached or len(reached) < rule.min_domains:
+        elsewhere = (name for name, number in nodes.items() if number > (own is not None and name == at))
+        if not reached or not reached.issuperset(elsewhere) or len(reached) < rule.min_domains:
             return False
         counts = self._counts.get(rule)
         if counts is None:
             counts = self._counts[rule] = _counted(self._problem.nodes, rule, key)
         here = _counted([own] if own is not None else [], rule, key)
-        room: Counter[str] = Counter()
         asked = demand(pod)
-        for node in self._open:
-            if node is not own:
-                room[node.labels.get(key, "")] += _slots(node, asked)
+        room = self._room_for(key, asked)
+        less = _slots(own, asked) if own is not None and own.name in self._open else 0
         return not shared_out(
-            [(counts.get(name, 0) - here.get(name, 0), room[name]) for name in sorted(reached)],
+            [
+                (counts.get(name, 0) - here.get(name, 0), room[name] - (less if name == at else 0))
+                for name in sorted(reached)
+            ],
             alike.number,
             rule.max_skew,
         )
+
+    # Worked out for all nodes once: each of thousands of candidates has pods of several kinds to spread.
+
+    def _in_domains(self, key: str) -> Counter[str]:
+        found = self._nodes.get(key)
+        if found is None:
+            tags = (node.labels.get(key, "") for node in self._problem.nodes)
+            found = self._nodes[key] = Counter(name for name in tags if name)
+        return found
+
+    def _room_for(self, key: str, asked: Demand) -> Counter[str]:
+        known = self._room.get((key, asked.asked, asked.tolerations))
+        if known is None:
+            known = self._room[key, asked.asked, asked.tolerations] = Counter()
+            for node in self._open.values():
+                known[node.labels.get(key, "")] += _slots(node, asked)
+        return known
 
 
 def shared_out(domains: list[tuple[int, int]], pods: int, skew: int) -> bool:
