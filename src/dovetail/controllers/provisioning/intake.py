@@ -50,8 +50,10 @@ class Intake:
 
         More may lose theirs by the time at which the last one is bound, and one plan for all is one wave.
         """
+        if not self._context.state.binding(BINDING):
+            return {}
         promised = self._promised()
-        if self._coming(promised) or not self._context.state.binding(BINDING):
+        if self._coming(promised):
             return {}
         roomy = {pod.key for _, pod in self._with_room(promised)}
         if not roomy:

@@ -194,17 +194,25 @@ class FreeRoom:
         nodes = [
             node for node in question.problem.nodes if node.initialized and node.name not in question.closed
         ]
-        self._row = {node.name: row for row, node in enumerate(nodes)}
-        self._tainted: dict[tuple[Taint, ...], list[int]] = {}  # rows of nodes that keep some pods away
-        for row, node in enumerate(nodes):
+        # Nodes of which the same is free, with the same taints, are one row if all or none of them are quiet:
+        # of thousands that are nearly full there are a few hundred.
+        kinds: dict[tuple[tuple[int, ...], bool, tuple[Taint, ...]], int] = {}
+        self._row: dict[str, int] = {}
+        for node in nodes:
             hard = tuple(taint for taint in node.taints if taint.effect in HARD_EFFECTS)
+            kind = tuple(node.free(self._names)), node.name not in question.restless, hard
+            self._row[node.name] = kinds.setdefault(kind, len(kinds))
+        self._tainted: dict[tuple[Taint, ...], list[int]] = {}  # rows of nodes that keep some pods away
+        for (_, _, hard), row in kinds.items():
             if hard:
                 self._tainted.setdefault(hard, []).append(row)
-        free = [node.free(self._names) for node in nodes]
-        self._free = np.array(free, dtype=np.float64).reshape(len(nodes), len(self._names))
-        # Which nodes count, once those that are quiet and once all of them, (2, N).
-        quiet = [node.name not in question.restless for node in nodes]
-        self._counts = np.array([quiet, [True] * len(nodes)], dtype=np.float64).reshape(2, len(nodes))
+        free = [amounts for amounts, _, _ in kinds]
+        self._free = np.array(free, dtype=np.float64).reshape(len(kinds), len(self._names))
+        # How many nodes of each row count, once those that are quiet and once all of them, (2, N).
+        self._quiet = np.array([quiet for _, quiet, _ in kinds], dtype=np.bool_)
+        self._rows = np.array(list(self._row.values()), dtype=np.intp)  # in order of the nodes
+        many = np.bincount(self._rows, minlength=len(kinds))
+        self._counts = np.array([many * self._quiet, many], dtype=np.float64).reshape(2, len(kinds))
         self._column = {name: index for index, name in enumerate(self._names)}
 
     def homeless(self, candidates: Sequence[Candidate]) -> Iterator[_Homeless]:
@@ -229,11 +237,10 @@ class FreeRoom:
         many = Counter(self._moving.kinds)
         many.update(candidate.kinds)
         asked = self._asked(tuple(many))
-        counts = self._counts[0] > 0
+        counts = self._quiet.copy()
         counts[self._shut(candidate.tolerations | self._moving.tolerations)] = False
-        if candidate.name in self._row:
-            counts[self._row[candidate.name]] = False
-        free = self._free[counts]
+        others = [name != candidate.name for name in self._row]
+        free = self._free[self._rows[counts[self._rows] & np.array(others, dtype=np.bool_)]]
         free = free[np.argsort(free[:, self._column[CPU]], kind="stable")]
         share = (asked / np.maximum(free.max(axis=0, initial=0.0), 1.0)).max(axis=1)
         numbers = list(many.values())
@@ -261,25 +268,28 @@ class FreeRoom:
     def _homeless(
         self, candidates: Sequence[Candidate], kinds: Sequence[Asked], others: _Pods
     ) -> Iterator[_Homeless]:
-        """C candidates with S kinds of pods on N nodes of R resources."""
+        """C candidates with S kinds of pods on N rows of nodes with R resources."""
         asked = self._asked(kinds)
         many = np.array(
             [[one.kinds.get(each, 0) + others.kinds.get(each, 0) for each in kinds] for one in candidates],
             dtype=np.float64,
         ).reshape(len(candidates), len(kinds))
         slots = np.minimum(self._slots(asked), many[:, :, None])  # (C, S, N)
+        nodes = np.repeat(self._counts[None], len(candidates), axis=0)  # (C, 2, N)
         shut: dict[frozenset[tuple[Toleration, ...]], list[int]] = {}  # most candidates' pods obey the same
         for index, one in enumerate(candidates):
             tolerated = one.tolerations | others.tolerations
             rows = shut.get(tolerated)
             if rows is None:
                 rows = shut[tolerated] = self._shut(tolerated)
+            slots[index, :, rows] = 0.0
             own = self._row.get(one.name)
-            slots[index, :, rows if own is None else [own, *rows]] = 0.0
+            if own is not None:
+                nodes[index, :, own] -= (self._quiet[own], True)
         need = many @ asked  # (C, R)
         # Each kind with all nodes to itself, (C, 2, R).
-        alone = np.maximum(many[:, None, :] - self._counts @ slots.transpose(0, 2, 1), 0.0) @ asked
-        taken = (self._taken(asked, many > 0, slots) @ self._counts.T).transpose(0, 2, 1)
+        alone = np.maximum(many[:, None, :] - nodes @ slots.transpose(0, 2, 1), 0.0) @ asked
+        taken = nodes @ self._taken(asked, many > 0, slots).transpose(0, 2, 1)
         left = np.maximum(need[:, None, :] - taken, alone)
         counts = left > _EXACT * need[:, None, :]
         for amounts, there in zip(left.tolist(), counts.tolist(), strict=True):
@@ -302,7 +312,7 @@ class FreeRoom:
 
         Whatever pods a node has room for, they have no more of a resource than what is free of any other one
         times the most that one of them asks of the first for each of the other. `has` (C, S): which kinds a
-        candidate has; `slots` (C, S, N): how many of each a node has room for, of that kind alone.
+        candidate has; `slots` (C, S, N): how many of each a node of a row has room for, of that kind alone.
         """
         # Many candidates have the same kinds.
         known: dict[bytes, int] = {}
