@@ -46,6 +46,16 @@ class AffinityRules:
     preferred_affinity: tuple[AffinityRule, ...] = ()
     preferred_anti_affinity: tuple[AffinityRule, ...] = ()
 
+    @property
+    def all(self) -> tuple[AffinityRule, ...]:
+        """Those that must hold and those that count."""
+        return (
+            *self.affinity,
+            *self.anti_affinity,
+            *self.preferred_affinity,
+            *self.preferred_anti_affinity,
+        )
+
 
 _NONE = AffinityRules()
 

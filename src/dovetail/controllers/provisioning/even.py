@@ -9,8 +9,10 @@ run anywhere, so some of them change nodes: no node is bought for that, and none
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,6 @@ from dovetail.api.core import Pod, Taint
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.exchange import movable, owner_of
 from dovetail.model.affinity import AffinityRule, affinity_rules
-from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.ports import host_ports
 from dovetail.model.problem import Problem
@@ -35,7 +36,7 @@ LEAST = 0.02
 ENOUGH = 0.5
 
 Amounts = NDArray[np.float64]  # by claim and resource
-_Kind = tuple[str, tuple[tuple[str, int], ...]]  # what made pods, and what they ask for
+Kind = tuple[str, tuple[tuple[str, int], ...]]  # what made pods, and what they ask for
 
 
 def evened(problem: Problem, plan: Plan) -> Plan:
@@ -48,8 +49,8 @@ def evened(problem: Problem, plan: Plan) -> Plan:
     if not needy or len({claim.zone for claim in plan.claims}) < 2:
         return plan
     room = _Room(problem, plan, pods, needy, [pod_requests(pod) for some in leaning for pod in some])
-    rules = _rules(problem)
-    kinds = [_kinds(claim, pods, rules) for claim in plan.claims]
+    allowed = partial(_anywhere, Rules.of(problem))
+    kinds = [alike(claim, pods, allowed) for claim in plan.claims]
     moved: dict[str, int] = {}
     for _ in range(MOVES):
         found = room.best(kinds)
@@ -62,54 +63,84 @@ def evened(problem: Problem, plan: Plan) -> Plan:
         kinds[target].setdefault(kind, []).append(key)
         room.move(kind, source, target)
         moved[key] = target
-    return _written(plan, pods, moved) if moved and room.least() >= ENOUGH else plan
-
-
-def _rules(problem: Problem) -> _Rules:
-    """What the rules of the problem's pods, and of those that run, are about."""
-    spreads, affinities = set[SpreadRule](), set[AffinityRule]()
-    for pod in {owner_of(pod) or pod.key: pod for pod in problem.pods}.values():
-        spreads.update(spread_rules(pod))
-        near = affinity_rules(pod)
-        affinities.update(
-            (*near.affinity, *near.anti_affinity, *near.preferred_affinity, *near.preferred_anti_affinity)
-        )
-    for guard in {guard.rules: guard for node in problem.nodes for guard in node.occupancy.guarded}.values():
-        affinities.update(affinity_rules(guard.pod).anti_affinity)
-    return _Rules(spreads, affinities, problem.namespaces)
+    return written(plan, pods, moved) if moved and room.least() >= ENOUGH else plan
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    spreads: set[SpreadRule]
-    affinities: set[AffinityRule]
+class Rules:
+    """What the rules of the problem's pods, and of those that run, are about."""
+
+    spreads: Collection[SpreadRule]
+    affinities: Collection[AffinityRule]
     namespaces: Mapping[str, Mapping[str, str]]
 
-    def allow(self, pod: Pod) -> bool:
-        """True iff the pod may run on any node of its pool with room, and no rule counts it."""
-        spec, meta = pod.spec, pod.metadata
-        own = spec.node_selector or spec.affinity or spec.topology_spread_constraints or spec.resource_claims
-        if own or not movable(pod) or host_ports(pod):
-            return False
-        space = meta.namespace or "default"
-        return not any(rule.counts(space, meta.labels) for rule in self.spreads) and not any(
-            rule.matches(space, meta.labels, self.namespaces) for rule in self.affinities
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        spreads, affinities = set[SpreadRule](), set[AffinityRule]()
+        for pod in {owner_of(pod) or pod.key: pod for pod in problem.pods}.values():
+            spreads.update(spread_rules(pod))
+            affinities.update(affinity_rules(pod).all)
+        for guard in {one.rules: one for node in problem.nodes for one in node.occupancy.guarded}.values():
+            affinities.update(affinity_rules(guard.pod).anti_affinity)
+        return cls(spreads, affinities, problem.namespaces)
+
+    def besides(self, key: str) -> Rules:
+        """Those of other domains than that label's values."""
+        spreads = [rule for rule in self.spreads if rule.key != key]
+        return Rules(spreads, [rule for rule in self.affinities if rule.key != key], self.namespaces)
+
+    def mean(self, pod: Pod) -> bool:
+        """True iff one of them counts the pod."""
+        space, tags = pod.metadata.namespace or "default", pod.metadata.labels
+        return any(rule.counts(space, tags) for rule in self.spreads) or any(
+            rule.matches(space, tags, self.namespaces) for rule in self.affinities
         )
 
 
-def _kinds(claim: PlannedClaim, pods: Mapping[str, Pod], rules: _Rules) -> dict[_Kind, list[str]]:
-    """Keys of the claim's pods that may go elsewhere, those that are alike together."""
-    found, known = defaultdict[_Kind, list[str]](list), dict[str, bool]()
+def alike(
+    claim: PlannedClaim, pods: Mapping[str, Pod], allowed: Callable[[Pod], bool]
+) -> dict[Kind, list[str]]:
+    """Keys of the claim's pods that are allowed, those that are alike together."""
+    found, known = defaultdict[Kind, list[str]](list), dict[str, bool]()
     for key in claim.pods:
         pod = pods.get(key)
         if pod is None:
             continue
         owner = owner_of(pod) or key
         if owner not in known:
-            known[owner] = rules.allow(pod)
+            known[owner] = allowed(pod)
         if known[owner]:
             found[owner, tuple(sorted(pod_requests(pod).items()))].append(key)
     return dict(found)
+
+
+def _anywhere(rules: Rules, pod: Pod) -> bool:
+    """True iff the pod may run on any node of its pool with room, and no rule counts it."""
+    spec = pod.spec
+    own = spec.node_selector or spec.affinity or spec.topology_spread_constraints or spec.resource_claims
+    return not own and movable(pod) and not host_ports(pod) and not rules.mean(pod)
+
+
+def free_room(problem: Problem, plan: Plan, pods: Mapping[str, Pod]) -> tuple[list[str], Amounts]:
+    """Names of resources, and what is free of them on the claims, whatever type of those that they list is
+    launched and whatever daemons run.
+    """
+    asked = [total(pod_requests(pods[key]) for key in one.pods if key in pods) for one in plan.claims]
+    names = sorted({name for some in asked for name in some})
+
+    def row(amounts: Mapping[str, int]) -> list[float]:
+        return [float(amounts.get(name, 0)) for name in names]
+
+    daemons = total(pod_requests(Pod(spec=one.spec.template.spec)) for one in problem.daemonsets)
+    sold = {
+        pool.name: {one.name: row(one.allocatable()) for one in pool.instance_types} for pool in problem.pools
+    }
+    rooms = []
+    for claim in plan.claims:
+        known = sold.get(claim.pool, {})
+        listed = [known[name] for name in claim.instance_types if name in known]
+        rooms.append(np.min(listed, axis=0) if listed else np.zeros(len(names)))
+    return names, np.array(rooms) - np.array([row(add(some, daemons)) for some in asked])
 
 
 class _Room:
@@ -126,29 +157,13 @@ class _Room:
         needy: Iterable[str],
         leaning: Sequence[Mapping[str, int]],
     ) -> None:
-        asked = [total(pod_requests(pods[key]) for key in one.pods if key in pods) for one in plan.claims]
-        self._names = sorted({name for some in asked for name in some})
-        daemons = total(pod_requests(Pod(spec=one.spec.template.spec)) for one in problem.daemonsets)
-        sold = {pool.name: self._sold(pool.instance_types) for pool in problem.pools}
-        rows = []
-        for claim in plan.claims:
-            numbers, rooms = sold.get(claim.pool, ({}, np.zeros((0, len(self._names)))))
-            listed = [numbers[name] for name in claim.instance_types if name in numbers]
-            rows.append(rooms[listed].min(axis=0) if listed else np.zeros(len(self._names)))
-        taken = [self._row(add(some, daemons)) for some in asked]
-        self._free: Amounts = np.array(rows) - np.array(taken)
+        self._names, self._free = free_room(problem, plan, pods)
         largest = {name: max(one.get(name, 0) for one in leaning) for name in (CPU, MEMORY)}
         self._columns = [n for n, name in enumerate(self._names) if largest.get(name)]
         self._unit = np.array([largest[self._names[n]] for n in self._columns], float)
         self._needy = frozenset(needy)
         self._zones = np.array([claim.zone for claim in plan.claims])
         self._sorts = [(claim.pool, claim.taints) for claim in plan.claims]
-
-    def _sold(self, types: Iterable[InstanceType]) -> tuple[dict[str, int], Amounts]:
-        rows = {one.name: self._row(one.allocatable()) for one in types}
-        return {name: n for n, name in enumerate(rows)}, np.array(list(rows.values())).reshape(
-            -1, len(self._names)
-        )
 
     def _row(self, amounts: Mapping[str, int]) -> list[float]:
         return [float(amounts.get(name, 0)) for name in self._names]
@@ -163,7 +178,7 @@ class _Room:
         """The scarcest zone's room."""
         return min(float(self._left(zone).min()) for zone in self._needy)
 
-    def best(self, kinds: Sequence[Mapping[_Kind, Sequence[str]]]) -> tuple[_Kind, int, int] | None:
+    def best(self, kinds: Sequence[Mapping[Kind, Sequence[str]]]) -> tuple[Kind, int, int] | None:
         """Of which kind a pod should go from which claim to which other; None: none gains anything."""
         left = {zone: self._left(zone) for zone in sorted({*self._zones.tolist()})}
         level = {zone: float(some.min()) if zone in self._needy else np.inf for zone, some in left.items()}
@@ -186,7 +201,7 @@ class _Room:
                     return kind, *found
         return None
 
-    def _way(self, kind: _Kind, sources: Sequence[int], zone: str) -> tuple[int, int] | None:
+    def _way(self, kind: Kind, sources: Sequence[int], zone: str) -> tuple[int, int] | None:
         """From where to where in the zone a pod of the kind can go: to the claim that it fills most."""
         asked = np.array(self._row(dict(kind[1])))
         fits = np.flatnonzero((self._zones == zone) & (self._free >= asked).all(axis=1))
@@ -199,14 +214,14 @@ class _Room:
         """How many of the largest pods there would be room for, in fractions."""
         return float((self._free[claim][self._columns] / self._unit).min())
 
-    def move(self, kind: _Kind, source: int, target: int) -> None:
+    def move(self, kind: Kind, source: int, target: int) -> None:
         """A pod of that kind goes from a claim to another."""
         asked = np.array(self._row(dict(kind[1])))
         self._free[source] += asked
         self._free[target] -= asked
 
 
-def _written(plan: Plan, pods: Mapping[str, Pod], moved: Mapping[str, int]) -> Plan:
+def written(plan: Plan, pods: Mapping[str, Pod], moved: Mapping[str, int]) -> Plan:
     """The plan with these pods on the claims of those numbers."""
     claims = []
     for number, claim in enumerate(plan.claims):

@@ -19,6 +19,7 @@ from dovetail.cluster.problem import Fault
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.buy import Buyer
+from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
 from dovetail.controllers.provisioning.fairness import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.intake import Intake
@@ -239,7 +240,7 @@ class Provisioner:
         if lost and plan.claims and self.room.enabled:
             problem, plan = await self._with_room_made(problem, plan)
             plan = self._needed(plan, pods, moved, places)
-        plan = in_turn(problem, evened(problem, plan), self._context.state.arrived())
+        plan = in_turn(problem, dealt(problem, evened(problem, plan)), self._context.state.arrived())
         await self._act(problem, plan, snapshot, places)
 
     def _put_off(self) -> dict[str, str]:

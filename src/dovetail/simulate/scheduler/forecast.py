@@ -28,6 +28,7 @@ from dovetail.controllers.provisioning.causes import (
     TAINT,
     leans,
 )
+from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.model import labels
@@ -139,7 +140,7 @@ class _Try:
             pods.append(_named(pod))
         stream(seed, "queue", "order").shuffle(pods)
         pods.sort(key=lambda pod: -pod.spec.priority)
-        self._plan = plan = in_turn(problem, evened(problem, plan), [pod.key for pod in pods])
+        self._plan = plan = in_turn(problem, dealt(problem, evened(problem, plan)), [pod.key for pod in pods])
         self._meant = {pod: one.name for one in plan.claims for pod in one.pods}
         self._meant |= {pod: node for node, pods in plan.existing.items() for pod in pods}
         self._waiting = {pod.key: pod for pod in pods if pod.key in self._meant}
