@@ -13,6 +13,9 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.node.evict import EVICTIONS
 from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.model import labels
+from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.problem import Problem
+from dovetail.model.requirement import Requirements
 from dovetail.simulate.kubelet.pods import STARTUP
 from dovetail.testing.guests import node_class
 
@@ -124,3 +127,33 @@ def test_several_leave_for_one_where_none_is_enough_alone() -> None:
         assert len(world.state.all(NodeClaim)) == 2
 
     assert len(play(script).records("pod.evicted")) == 2
+
+
+def test_a_pod_that_room_was_just_made_for_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that was made before would void it, give the room to another, and wait in vain."""
+    reconcile, found = RoomMaker.reconcile, list[tuple[frozenset[str], str, str]]()
+
+    async def planned_meanwhile(self: RoomMaker, key: str) -> int | None:
+        left = await reconcile(self, key)
+        state = self._state
+        pod = state.get(Pod, key)
+        if self._helped and pod is not None and not pod.spec.node_name:
+            before = state.promised(pod)
+            claim = PlannedClaim("n", "general", (key,), Requirements(), (), {}, "", "", "", 0, 0)
+            helped = await self.make_room(Problem((pod,), ()), Plan(claims=(claim,)))
+            after = state.promised(pod)
+            assert before is not None
+            assert after is not None
+            found.append((helped, before.name, after.name))
+        return left
+
+    monkeypatch.setattr(RoomMaker, "reconcile", planned_meanwhile)
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), two_nodes())
+        await burst(world)
+        await world.clock.sleep(MINUTE)
+
+    play(script)
+    assert found
+    assert all(helped and before == after for helped, before, after in found)

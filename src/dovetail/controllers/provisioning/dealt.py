@@ -110,7 +110,7 @@ class _Table:
                 looked_at += each
                 stuck[source, kind] = target is None
                 if target is not None:
-                    stuck[np.ix_([source, target], self._spread)] = False
+                    stuck[np.ix_(np.array([source, target]), self._spread)] = False
                     changed = True
             elif changed:  # what was stuck may find another node by now
                 stuck[:, self._spread] = changed = False

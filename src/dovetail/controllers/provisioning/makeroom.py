@@ -44,6 +44,8 @@ MOST_PODS = 16  # that room is made for in one plan
 LONGEST_NAMING = 2 * SECOND
 CALM = SECOND // 10  # for which it has to be: as the nomination changes, the scheduler may try it at once
 LONGEST_BINDING = SECOND // 2  # until a pod that is made anew is bound, before the next one is evicted
+# For which a pod that room was made for is left alone: on a control plane it was bound after 0.03 to 0.2 s.
+LONGEST_SERVING = SECOND
 LONGEST = 5 * SECOND  # for which plans wait for room to be made
 LOOK_AGAIN = SECOND // 2  # at what may leave by then, for a pod that has lost its room
 TIMES = 3  # for one pod: what is made anew may take the room again before it is nominated
@@ -210,6 +212,7 @@ class RoomMaker:
         self._state = context.state
         self.enabled = enabled
         self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
+        self._made: dict[str, int] = {}  # when all had left that had to, by UID, by the monotonic clock
         self._named = "", ""  # the key of a pod, and the node to which it is waited for that it is nominated
         self._heir = ""  # what makes (by UID) the pod of which is waited for that it is bound
         self._came = asyncio.Event()
@@ -226,6 +229,8 @@ class RoomMaker:
         before, after = cast("Pod | None", old), cast("Pod | None", new)
         self._apart.follow(before, after)
         if after is None or after.spec.node_name:
+            if before is not None and self._named[0] == before.key:
+                self._came.set()  # it waits no more
             return
         name = after.status.nominated_node_name
         if self._named == (after.key, name):
@@ -290,14 +295,24 @@ class RoomMaker:
         """Keys of those pods that claims of the plan are for and that get room on nodes which are there."""
         asked = {pod.key: pod for pod in problem.pods}
         async with self._one:
+            planned = [(asked[key], claim.zone) for claim in plan.claims for key in claim.pods]
+            served = frozenset(pod.key for pod, _ in planned if self._served(pod))
             wanted = [
-                (pod, claim.zone if leans(pod) else "")
-                for claim in plan.claims
-                for pod in map(asked.__getitem__, claim.pods)
-                if self._waits(pod) and self._helps(pod)
+                (pod, zone if leans(pod) else "")
+                for pod, zone in planned
+                if pod.key not in served and self._waits(pod) and self._helps(pod)
             ]
             wanted.sort(key=lambda item: (size(item[0]), item[0].key), reverse=True)
-            return await self._help(wanted) if wanted else frozenset()
+            return served | (await self._help(wanted) if wanted else frozenset())
+
+    def _served(self, pod: Pod) -> bool:
+        """True iff the pod is nominated to a machine on which room was made for it a moment ago: were its
+        place void, that room would be another's, and the scheduler binds it there all the same.
+        """
+        made = self._made.get(pod.metadata.uid)
+        if made is None or self._context.clock.monotonic() - made > LONGEST_SERVING:
+            return False
+        return self._names(self._helped[pod.metadata.uid][-1])
 
     def _waits(self, pod: Pod) -> bool:
         """True iff the pod, as it was seen a while ago, still has no node."""
@@ -310,6 +325,7 @@ class RoomMaker:
         """
         waiting = {pod.metadata.uid: pod for pod in self._state.pods_on("")} if self._helped else {}
         self._helped = {uid: helped for uid, helped in self._helped.items() if uid in waiting}
+        self._made = {uid: at for uid, at in self._made.items() if uid in waiting}
         found = dict(self._now)
         for uid, helped in self._helped.items():
             swap = helped[-1]
@@ -370,7 +386,10 @@ class RoomMaker:
         self._now[pod.key] = swap.machine
         try:
             await nominate(self._context, (pod.key,), swap.machine)
-            return await self._emptied(swap)
+            done = await self._emptied(swap)
+            if done:
+                self._made[pod.metadata.uid] = self._context.clock.monotonic()
+            return done
         finally:
             del self._now[pod.key]
 
@@ -440,6 +459,8 @@ class RoomMaker:
         clock = self._context.clock
         until = clock.monotonic() + LONGEST_NAMING
         while (left := until - clock.monotonic()) > 0:
+            if not self._waits(swap.pod):
+                return False
             self._named = swap.pod.key, swap.machine
             self._came.clear()
             if not self._names(swap):
@@ -452,7 +473,9 @@ class RoomMaker:
 
     def _names(self, swap: Swap) -> bool:
         pod = self._state.get(Pod, swap.pod.key)
-        return pod is not None and pod.status.nominated_node_name == swap.machine
+        if pod is None or pod.spec.node_name:
+            return False
+        return pod.status.nominated_node_name == swap.machine
 
     async def _evict(self, pod: Pod, other: Pod) -> bool:
         """Ask for it as it was seen: if it has started since then, the API server refuses."""
