@@ -6,11 +6,12 @@ What its parts answer (what fits elsewhere, what pods are worth, what a plan com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import Meta, OwnerReference
@@ -26,6 +27,7 @@ from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import (
     FRESH,
     MOVED_ENOUGH,
+    OUTDONE,
     QUICK,
     REPLACED_ENOUGH,
     RESTING,
@@ -738,6 +740,38 @@ def test_nodes_that_cost_more_than_their_pods_are_worth_go_next_the_emptiest_fir
     )
     found = case.play(monkeypatch)
     assert (names(found.move), found.next) == ("a1", ("a3", "c1", "a2"))
+
+
+@pytest.mark.parametrize(
+    ("price", "worth", "came", "moves", "waits"),
+    [
+        (4000, 0.0, 0, 1, True),
+        (4000, 2400.0, 0, 1, True),  # 400 for each of its pods and itself, where 200 are saved
+        (4000, 2401.0, 0, 1, False),
+        (40_000, 30_001.0, 0, 1, False),  # less than a quarter of its price
+        (4000, 0.0, 4, 1, True),  # free in ten minutes
+        (4000, 0.0, 5, 1, False),
+        (4000, 0.0, 0, 0, False),  # no moves are left
+    ],
+)
+def test_a_node_waits_for_one_that_saves_far_more_once_its_pods_have_rested(
+    monkeypatch: pytest.MonkeyPatch, price: int, worth: float, came: int, moves: int, waits: bool
+) -> None:
+    rests = node("b1", price, cost=3)
+    stamp = f"1970-01-01T00:0{came}:59Z"
+    (on_it,) = rests.pods
+    meta = structs.replace(on_it.metadata, creation_timestamp=stamp)
+    case = parts(
+        node("a1", cost=4),
+        replace(rests, pods=(structs.replace(on_it, metadata=meta),)),
+        asked={"moves": Moves(deleting={"b": moves}, resting=frozenset({"uid-b1-0"}))},
+        fits=("a1",),
+        saved={"a1": 1000},
+        worth={"b1": worth},
+    )
+    found = case.play(monkeypatch, now=55 * MINUTE)
+    assert (names(found.move), stays(found).get("a1")) == (("-", OUTDONE) if waits else ("a1", None))
+    assert stays(found)["b1"] == RESTING
 
 
 @pytest.mark.parametrize(
