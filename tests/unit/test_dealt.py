@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+import test_even
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_even import OPEN, bought, plain, problem, where
+from test_even import OPEN, plain, problem, where
 from test_order import node, pod, spread
 
 from dovetail.api.codec import decode
@@ -20,13 +22,22 @@ from dovetail.api.meta import OwnerReference
 from dovetail.api.workloads import DaemonSet
 from dovetail.controllers.provisioning import dealt as module
 from dovetail.controllers.provisioning.dealt import dealt
-from dovetail.model.labels import HOSTNAME, NODEPOOL, ZONE
-from dovetail.model.plan import Plan
-from dovetail.model.problem import Problem
+from dovetail.model.labels import CAPACITY_TYPE, HOSTNAME, NODEPOOL, ZONE
+from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.problem import Budget, Problem
+from dovetail.model.requirement import Requirements
 from dovetail.model.resources import fits, pod_requests, total
+from dovetail.solve.solver import solve
+from dovetail.verify import verify
 
 ROOM = 7_920  # milli-CPUs that a node has for pods
 SPREAD = spread(ZONE)
+
+
+def bought(name: str, zone: str, *pods: Pod) -> PlannedClaim:
+    """A node to buy in that zone and no other."""
+    claim = test_even.bought(name, zone, *pods)
+    return replace(claim, requirements=Requirements.from_labels({ZONE: zone}))
 
 
 def owned(one: Pod, owner: str) -> Pod:
@@ -127,11 +138,12 @@ def test_those_that_rules_of_others_count_stay() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"zone": "b"},
+        {"requirements": Requirements.from_labels({ZONE: "b"})},
+        {"requirements": Requirements()},  # it may be bought in another zone
         {"pool": "other"},
         {"taints": (object(),)},
         {"labels": {"team": "a"}},
-        {"capacity_type": "spot"},
+        {"requirements": Requirements.from_labels({ZONE: "a", CAPACITY_TYPE: "spot"})},
         {"instance_types": ()},
     ],
 )
@@ -225,3 +237,22 @@ def test_daemons_need_their_room() -> None:
     asked, plan = clumped(*webs("abcdef"))
     daemons = (decode(document, DaemonSet),)
     assert counts(dealt(replace(asked, daemonsets=daemons), plan), "abcdef") == "4 2"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_of_the_solver_stay_legal(seed: int) -> None:
+    """Nodes whose zone the plan leaves open take none of those that must be spread."""
+    draw = random.Random(seed)
+    pods = []
+    for app in range(6):
+        name, cpu = f"app-{app}", draw.choice(["100m", "250m", "500m", "1", "2"])
+        rules = [spread(ZONE, matchLabels={"app": name})] if app % 2 else []
+        pods += [
+            owned(pod(f"{name}-{n}", *rules, app=name, cpu=cpu), name) for n in range(draw.randint(8, 30))
+        ]
+    asked = problem(*pods)
+    plan = solve(asked, Budget(200_000))
+    assert not verify(asked, plan)
+    found = dealt(asked, plan)
+    assert not verify(asked, found)
+    assert _pairs(asked, found) <= _pairs(asked, plan)

@@ -47,8 +47,10 @@ def dealt(problem: Problem, plan: Plan) -> Plan:
     there = [alike(claim, pods, allowed) for claim in plan.claims]
     groups = defaultdict[Hashable, list[int]](list)
     for number, claim in enumerate(plan.claims):
+        # Not what it is priced by: where it may as well be bought in another zone, nothing must be in one.
+        may_be = map(claim.requirements.get, (labels.ZONE, labels.CAPACITY_TYPE))
         tags = tuple(sorted(claim.labels.items()))
-        groups[claim.pool, claim.zone, claim.capacity_type, tags, claim.taints].append(number)
+        groups[claim.pool, *may_be, tags, claim.taints].append(number)
     spread = {kind for some in there for kind, keys in some.items() if _must_spread(pods[keys[0]])}
     if not spread:
         return plan
