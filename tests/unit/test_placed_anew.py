@@ -1,4 +1,4 @@
-"""When a first plan shows that placing anew what is not bound cannot be cheaper than buying for some pods."""
+"""When placing anew what is not bound cannot be cheaper than buying for some pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from test_order import claim
 
-from dovetail.controllers.provisioning.provision import clearly_dearer
+from dovetail.controllers.provisioning.provision import clearly_dearer, may_be_placed_anew
 from dovetail.model.plan import Cost, Plan
 
 
@@ -34,3 +34,8 @@ def test_work_is_spent_where_it_may_make_the_plan_cheaper(
     first: tuple[int, ...], other: tuple[int, ...], dearer: bool
 ) -> None:
     assert clearly_dearer(plan(*first), plan(*other)) is dearer
+
+
+@pytest.mark.parametrize(("pods", "may"), [(0, False), (1, True), (4_000, True), (4_001, False)])
+def test_thousands_of_pods_keep_their_places(pods: int, may: bool) -> None:
+    assert may_be_placed_anew(pods) is may

@@ -15,10 +15,13 @@ from heapq import nlargest
 from itertools import chain, product
 
 from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Object
 from dovetail.cluster.nodes import Machine, is_ephemeral
 from dovetail.cluster.state import State
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.passing import BYTES, Candidate, Crowd, passed_on
+from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.resources import CPU, MEMORY, Resources, add, pod_requests, subtract, total
@@ -37,10 +40,13 @@ REMEMBERED = 128
 class Moment:
     """Which pods wait where, and what room is left, as it is now: of each machine worked out once, when it is
     asked for. Void as soon as a place changes hands.
+
+    `before`: what was free of machines of which nothing has changed since.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, before: dict[str, Resources]) -> None:
         self._state = state
+        self._before = before
         self._waiting: dict[str, list[Pod]] = {}
         self._free: dict[str, Resources] = {}
 
@@ -62,7 +68,13 @@ class Moment:
         if found is None:
             asked = total(map(pod_requests, self.waiting(machine)))
             found = self._free[machine.name] = subtract(self._state.room_left(machine), asked)
+            self._before[machine.name] = found
         return found
+
+    def about(self, machine: Machine) -> Resources:
+        """The same, but for places that time alone ended: their pods get others soon, which shows."""
+        found = self._before.get(machine.name)
+        return found if found is not None else self.free(machine)
 
 
 class Exchange:
@@ -77,18 +89,33 @@ class Exchange:
         self._vain: list[object] = []  # what was asked last, where there was no way
         # True iff pods were given places, or lost theirs, since the crowded machines were looked at.
         self._changed = False
+        # What is free of machines, but for those of which something changed since: there may be thousands.
+        self._free: dict[str, Resources] = {}
+        self._news = state.follow()
         state.on_bound(self._bound)
-        state.on_promise(self._notice)
+        state.on_promise(self._placed)
+        state.subscribe(self._notice, Node, NodeClaim)
 
-    def _notice(self, _: str) -> None:
+    def _placed(self, _: str) -> None:
         self._changed = True
+
+    def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
+        if old is not None and new is None:
+            self._free.pop(old.metadata.name, None)
+            self._news.pop(old.metadata.name, None)
+
+    def _now(self) -> Moment:
+        for name in self._news:
+            self._free.pop(name, None)
+        self._news.clear()
+        return Moment(self._state, self._free)
 
     def lost(self, pod: Pod) -> None:
         """The pod, which waits, lost its nomination."""
         place = self._state.promised(pod)
         if place is None or place.node is None:
             return
-        now = Moment(self._state)
+        now = self._now()
         if enough(now.free(place)) or not any(map(movable, now.waiting(place))):
             return
         if not self._relieved(place, now, self._near(place)):
@@ -122,7 +149,7 @@ class Exchange:
                 left = before
         if left.name != there.name:
             machines = chain((left,), self._near(there))
-            if not self._relieved(there, Moment(self._state), machines):
+            if not self._relieved(there, self._now(), machines):
                 self._crowded[there.name] = None
 
     def _remember(self, machine: Machine) -> None:
@@ -141,13 +168,13 @@ class Exchange:
 
     def _look_again(self) -> None:
         """At machines that lacked room: others wait now, or others are nominated."""
-        self._changed, now = False, Moment(self._state)
+        self._changed, now = False, self._now()
         for name in tuple(self._crowded):
             machine = self._state.staying(name)
             if machine is not None:
                 if not self._relieved(machine, now, in_zone_first(now.machines, zone_of(machine))):
                     continue
-                now = Moment(self._state)
+                now = self._now()
             del self._crowded[name]
         if self._crowded:
             self._pass_on(now)
@@ -184,8 +211,9 @@ class Exchange:
                 self._had.pop(name, None)
             else:
                 known[machine.name] = machine
-        lacking = [name for name, machine in known.items() if not enough(now.free(machine))]
-        roomy = nlargest(ROOMY, known.keys() - lacking, key=lambda name: (_room(now.free(known[name])), name))
+        free = {name: now.about(machine) for name, machine in known.items()}
+        lacking = [name for name in known if not enough(free[name])]
+        roomy = nlargest(ROOMY, known.keys() - lacking, key=lambda name: (_room(free[name]), name))
         return [known[name] for name in (*lacking, *roomy)]
 
     def _candidates(self, machines: Sequence[Machine], now: Moment) -> list[list[Candidate]]:
@@ -224,9 +252,10 @@ class Exchange:
         """Where more pods wait for the first machine than it has room for, one goes to the other: the
         smallest that will do, in exchange for some that wait there if it must be. True iff none has to.
         """
-        free, room = now.free(crowded), now.free(other)
-        if not enough(add(free, room)):
+        free = now.free(crowded)
+        if not enough(add(free, now.about(other))):
             return False  # whatever changes hands, what both lack together stays
+        room = now.free(other)
         going = self._able(now.waiting(crowded), crowded, other)
         if not going:
             return False

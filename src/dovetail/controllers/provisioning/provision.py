@@ -143,10 +143,20 @@ def clearly_dearer(first: Plan, plan: Plan) -> bool:
     return first.cost.hourly > _TIMES * plan.cost.hourly + dearest
 
 
+def may_be_placed_anew(pods: int) -> bool:
+    """True iff a plan for so many pods that wait for their places may be better than those are.
+
+    In a burst of 10,000 pods four rounds placed 4,199 to 5,922 anew, for 1.6 to 26 times the cost of what was
+    to be spared, one of them with a second's work as well.
+    """
+    return 0 < pods <= _MOST_ANEW
+
+
 NO_TYPES_TTL = MINUTE
 NOT_UNDERSTOOD_TTL = 5 * MINUTE
 _FIRST = SECOND // 20  # for first plans: of 2,059 pods beside 600 nodes one takes 0.04 s
 _TIMES = 2  # as dear: see `clearly_dearer`
+_MOST_ANEW = 4_000  # see `may_be_placed_anew`
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +341,7 @@ class Provisioner:
         coming. On plan's problem the pods that have a place stand still.
         """
         placed = tuple(pod for pod in self._context.state.pods_on("") if pod.key in places)
-        if not placed or self._options.plain:
+        if not may_be_placed_anew(len(placed)) or self._options.plain:
             return problem, plan
         whole = self._intake.problem((*pods, *placed), {})
         try:
