@@ -279,3 +279,23 @@ def test_crowded_machines_are_looked_at_again_only_when_a_place_changed(
     world.pod("late-1", 0, "n5", **VOLUME)
     world.bind("fixed-2", 1, "n3", **VOLUME)
     assert world.places()["web-1"] == "n5"
+
+
+def test_where_many_machines_have_places_several_bindings_go_by_before_a_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dovetail.controllers.provisioning.exchange.OFTEN", 2)
+    world = with_disks()
+    world.node("n3", 4)
+    for name in ("fixed-1", "fixed-2"):
+        world.pod(name, 1, "n3", **VOLUME)
+    world.pod("wide-1", 2, "n2", **VOLUME)
+    world.pod("job-1", 2, "n4")
+    world.bind("job-1", 2, "n1")
+    assert world.places()["web-1"] == "n1"
+    world.node("n5", 2, disk="ssd")
+    world.pod("late-1", 0, "n5", **VOLUME)
+    world.bind("fixed-1", 1, "n3", **VOLUME)
+    assert world.places()["web-1"] == "n1"  # of four machines two bindings are let go by
+    world.bind("fixed-2", 1, "n3", **VOLUME)
+    assert world.places()["web-1"] == "n5"

@@ -164,6 +164,10 @@ class Promises:
         found = [key for machine in machines for key in self._on.get(machine, ())]
         return tuple(sorted(found, key=lambda key: self._by_pod[key].turn))
 
+    def __len__(self) -> int:
+        """How many machines have a place for a pod."""
+        return len(self._on)
+
     def machines(self) -> tuple[str, ...]:
         """The names of all machines with a place for a pod."""
         return tuple(self._on)

@@ -286,6 +286,10 @@ class State:
         """The machines that stay and on which pods were given places, whether those hold or not."""
         return (machine for name in self._promises.machines() if (machine := self.staying(name)) is not None)
 
+    def machines_promised(self) -> int:
+        """How many machines pods were given places on, whether those hold or not."""
+        return len(self._promises)
+
     def promised_to(self, owner: str) -> list[Machine]:
         """Those of them on which pods of that owner (by UID) were given places, in the same order."""
         found = map(self.staying, self._promises.machines_of(owner))
