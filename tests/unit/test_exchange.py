@@ -39,7 +39,8 @@ class World:
 
     def __init__(self) -> None:
         self.state = State(MemoryServer(StillClock()).client(), StillClock())
-        self.exchange = Exchange(self.state)
+        self.time = 0
+        self.exchange = Exchange(self.state, lambda: self.time)
 
     def node(self, name: str, cpu: int, zone: str = "a", *taints: dict[str, str], **labels: str) -> None:
         document: dict[str, Any] = {
@@ -299,3 +300,40 @@ def test_where_many_machines_have_places_several_bindings_go_by_before_a_look(
     assert world.places()["web-1"] == "n1"  # of four machines two bindings are let go by
     world.bind("fixed-2", 1, "n3", **VOLUME)
     assert world.places()["web-1"] == "n5"
+
+
+def test_looks_that_take_long_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times as long; what was put off is done at the next chance, also when nothing else changed."""
+    looks: list[int] = []
+    look = Exchange._look_again
+
+    def slow(self: Exchange) -> None:
+        looks.append(world.time)
+        world.time += 10
+        look(self)
+
+    monkeypatch.setattr(Exchange, "_look_again", slow)
+    world = with_disks()
+    for number in range(1, 6):
+        world.node(f"m{number}", 2)
+        world.pod(f"fixed-{number}", 1, f"m{number}", **VOLUME)
+    world.pod("wide-1", 2, "n2", **VOLUME)
+    world.pod("job-1", 2, "n4")
+    world.bind("job-1", 2, "n1")
+    assert looks == [0]
+    world.time = 39
+    world.bind("fixed-1", 1, "m2", **VOLUME)  # elsewhere
+    assert looks == [0]
+    world.time = 40
+    world.bind("fixed-3", 1, "m3", **VOLUME)  # in its own place
+    assert looks == [0, 40]
+    world.time = 100
+    world.bind("fixed-4", 1, "m5", **VOLUME)
+    assert looks == [0, 40, 100]
+    world.time = 139
+    world.bind("fixed-5", 1, "m1", **VOLUME)
+    assert looks == [0, 40, 100]
+    world.time = 200
+    (waiting,) = [one for one in world.state.all(Pod) if one.metadata.name == "web-1"]
+    world.exchange.lost(waiting)
+    assert looks == [0, 40, 100, 200]

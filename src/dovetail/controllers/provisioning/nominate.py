@@ -205,7 +205,7 @@ class Nominator:
         self.openings = context.queue("node.opening", self.open_nodes, concurrency=1)
         self._state.subscribe(self._notice)
         self._state.on_promise(self._placed)
-        self._exchange = Exchange(self._state)
+        self._exchange = Exchange(self._state, context.clock.monotonic)
         self._bootstrap = Bootstrap(self._state)
 
     def _placed(self, key: str) -> None:
