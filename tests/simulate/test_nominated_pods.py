@@ -99,8 +99,7 @@ def test_of_pods_that_must_be_near_each_other_the_first_has_its_place_before_oth
 
 
 @pytest.mark.parametrize("must", [True, False])
-def test_where_no_pod_is_nominated_nodes_of_one_spread_open_together_all_the_same(must: bool) -> None:
-    """Nodes of other pods wait for nothing."""
+def test_where_no_pod_is_nominated_nodes_open_one_after_the_other_once_all_are_up(must: bool) -> None:
     rules = spread("inflate") if must else {}
 
     async def script(world: Operated) -> None:
@@ -109,10 +108,26 @@ def test_where_no_pod_is_nominated_nodes_of_one_spread_open_together_all_the_sam
         assert not any(MARK in one.metadata.annotations for one in world.state.all(Pod))
 
     world = play(script, nominate_pods=False)
-    opened = [(len(one["nodes"]), one["nominated"]) for one in world.records("nodes.opened")]
-    assert opened == ([(len(world.records("node.ready")), 0)] if must else [])
+    opened = world.records("nodes.opened")
+    up = {one["node"]: one["t"] for one in world.records("node.created")}
+    assert sorted(name for one in opened for name in one["nodes"]) == sorted(up)
+    assert len(up) > len(opened[0]["nodes"]) == 1
+    assert max(up.values()) < opened[0]["t"]
     assert len(world.records("decision")) == 1
     assert not world.metrics.value(NOMINATIONS, outcome="set")
+
+
+def test_where_no_pod_is_nominated_a_large_pod_whose_turn_is_last_finds_room() -> None:
+    """Nodes that open together are filled evenly by the small ones."""
+
+    async def script(world: Operated) -> None:
+        world.create(
+            node_class(), pool(), replicas("a-small", 9, cpu="900m"), replicas("b-large", 2, cpu="3")
+        )
+        await until_bound(world)
+
+    world = play(script, nominate_pods=False)
+    assert len(world.records("decision")) == 1
 
 
 def test_a_rival_that_carries_plans_out_as_they_come_holds_no_node() -> None:

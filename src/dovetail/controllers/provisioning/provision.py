@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from dovetail.controllers.provisioning.needed import needs_place, still_needed
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.pods import NOT_FOR_US
 from dovetail.controllers.provisioning.realised import Realised
+from dovetail.controllers.provisioning.refit import Refit
 from dovetail.controllers.provisioning.remarks import Remarks, failed, nominate
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.sturdy import second_question, sturdier
@@ -236,6 +238,7 @@ class Provisioner:
         if plan is None:
             self._remarks.on_problem(problem)
             plan = await self._sturdier(problem, await self._solve(problem, turn, waiting))
+            plan = await self._refitted(problem, plan)
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
         self._settle(turn, "", waiting, plan)
@@ -417,6 +420,28 @@ class Provisioner:
             return sturdier(problem, plan, await self._planned(question))
         except PlannerFailed:
             return plan
+
+    async def _refitted(self, problem: Problem, plan: Plan) -> Plan:
+        """Where pods are not nominated: the plan, or one that is expected to cost less."""
+        if self._options.nominates or self._options.plain:
+            return plan
+
+        async def ask(question: Problem) -> Plan:
+            return (await self._ask(question, _FIRST))[0]
+
+        async def pause() -> None:
+            await asyncio.sleep(0)
+
+        refit = Refit(problem, self._context.state.arrived(), ask, pause)
+        try:
+            other = await refit.better(plan)
+        except PlannerFailed:
+            return plan
+        if other.cost.hourly != plan.cost.hourly:
+            if self._options.on_plan is not None:
+                self._options.on_plan(problem, other)
+            self._solved(problem, other, 0)
+        return other
 
     async def _solve(self, problem: Problem, turn: Turn, waiting: tuple[Pod, ...]) -> Plan:
         try:

@@ -31,16 +31,14 @@ from dovetail.controllers.provisioning.causes import (
 from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
 from dovetail.controllers.provisioning.order import in_turn
-from dovetail.model import labels
+from dovetail.controllers.provisioning.refit import planned_node, view_of
 from dovetail.model.cluster_view import NodeView
 from dovetail.model.filters import Placement
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
-from dovetail.model.resources import pod_requests, subtract, total
 from dovetail.simulate.scenario.latency import Distribution, Latencies
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
-from dovetail.simulate.scheduler.moving import view_of
 from dovetail.simulate.scheduler.scores import best_node
 from dovetail.solve.solver import solve
 
@@ -151,7 +149,7 @@ class _Try:
         self._claims: dict[str, tuple[PlannedClaim, ExistingNode]] = {}
         for one in plan.claims:
             self._look_at_time()
-            self._claims[one.name] = one, _node(problem, one, asked)
+            self._claims[one.name] = one, planned_node(problem, one, asked)
         self._cluster = Cluster()
         self._cluster.view.volumes = problem.volumes
         for name, tags in problem.namespaces.items():
@@ -275,20 +273,6 @@ class _Try:
         nodes = tuple(replace(node, pods=(*node.pods, *there[node.name])) for node in known)
         pods = tuple(self._pods[key] for key in left)
         return solve(replace(self._problem, pods=pods, nodes=nodes), _SECOND_PLAN)
-
-
-def _node(problem: Problem, claim: PlannedClaim, asked: Mapping[str, Pod]) -> ExistingNode:
-    """The node that the cloud makes of the claim if it has its cheapest offering; daemons have their room."""
-    pool = next(item for item in problem.pools if item.name == claim.pool)
-    kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
-    offering = next(
-        one for one in kind.offerings if (one.zone, one.capacity_type) == (claim.zone, claim.capacity_type)
-    )
-    daemons = subtract(claim.requests, total(pod_requests(asked[key]) for key in claim.pods))
-    room = subtract(kind.allocatable(), {name: max(0, amount) for name, amount in daemons.items()})
-    tags = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.labels}
-    tags |= {labels.NODEPOOL: claim.pool, labels.HOSTNAME: claim.name}
-    return ExistingNode(claim.name, tags, claim.taints, room, kind.capacity, pool=claim.pool)
 
 
 def _named(pod: Pod) -> Pod:

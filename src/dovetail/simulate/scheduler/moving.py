@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from dovetail.api.core import Pod
 from dovetail.cluster.nodes import GOES_NEXT
-from dovetail.model import labels
-from dovetail.model.cluster_view import NodeView
+from dovetail.controllers.provisioning.refit import view_of
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
@@ -92,14 +91,3 @@ class Bindings:
     def _unbind_all(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._unbind(key)
-
-
-def view_of(node: ExistingNode) -> NodeView:
-    """The node as the scheduler sees it, without its pods."""
-    return NodeView(
-        name=node.name,
-        labels={labels.HOSTNAME: node.name, **node.labels},
-        allocatable=node.allocatable,
-        taints=node.taints,
-        volume_limits=node.volume_limits,
-    )

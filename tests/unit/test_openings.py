@@ -1,0 +1,144 @@
+"""In which order nodes open where nothing is nominated, and plans that are made for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dovetail.api.core import Taint
+from dovetail.controllers.provisioning.openings import PLAYS, Filled, Openings
+from dovetail.controllers.provisioning.refit import Refit, planned_node, view_of
+from dovetail.model.cluster_view import ClusterView
+from dovetail.model.plan import Plan
+from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.model.resources import CPU, MEMORY, PODS
+from dovetail.solve.solver import solve
+from dovetail.testing.problems import Document, instance_types, pod, pool, rules, scenario
+from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
+
+GIB = 1024**3
+RULES = rules("web", "api")
+
+
+def asked(pods: list[Document]) -> Problem:
+    return to_problem(scenario(pods, [pool("general")], instance_types()))
+
+
+def openings(pods: list[Document], cpus: dict[str, int]) -> tuple[Openings, ClusterView]:
+    """Closed nodes of so many CPUs, and the pods in their order."""
+    rooms = {name: {CPU: 1000 * many, MEMORY: 64 * GIB, PODS: 20} for name, many in cpus.items()}
+    nodes = [ExistingNode(name, {}, (), room, room) for name, room in rooms.items()]
+    view = ClusterView(map(view_of, nodes))
+    return Openings(view, asked(pods).pods, cpus), view
+
+
+def small_and_large() -> list[Document]:
+    """Five pods of 2 CPUs, whose turn comes first, and one of 4."""
+    small = [pod(f"a-{number}", "web", (2000, 512), {}) for number in range(5)]
+    return [*small, pod("b-large", "api", (4000, 512), {})]
+
+
+@pytest.mark.parametrize(
+    ("groups", "left"),
+    [
+        ((("six", "eight"),), ["default/b-large"]),  # small pods are on both, and leave 4 CPUs in two pieces
+        ((("six",), ("eight",)), []),
+        ((("eight",), ("six",)), []),
+        ((("six",),), ["default/a-3", "default/a-4", "default/b-large"]),
+    ],
+)
+def test_what_becomes_of_pods_hangs_on_the_order_in_which_nodes_open(
+    groups: tuple[tuple[str, ...], ...], left: list[str]
+) -> None:
+    made, _ = openings(small_and_large(), {"six": 6, "eight": 8})
+    found = made.play(groups)
+    assert [one.key for one in found.left] == left
+    assert len(found.at) + len(found.left) == 6
+    assert (found.weight == 0) == (not left)
+
+
+def test_pods_of_a_higher_priority_come_first() -> None:
+    high = pod("b-large", "api", (4000, 512), {"priority": 10})
+    made, _ = openings([*small_and_large()[:5], high], {"four": 4, "eight": 8})
+    assert made.play((("four",), ("eight",))).at["default/b-large"] == "four"
+
+
+@given(
+    sizes=st.lists(st.integers(1, 8), min_size=1, max_size=12),
+    cpus=st.lists(st.integers(2, 12), min_size=1, max_size=5),
+    rule=st.sampled_from(["plain", "spread over hosts", "spread over zones"]),
+)
+def test_a_search_only_gets_better_and_leaves_the_view_as_it_was(
+    sizes: list[int], cpus: list[int], rule: str
+) -> None:
+    pods = [pod(f"web-{n:02}", "web", (500 * size, 256), RULES[rule]) for n, size in enumerate(sizes)]
+    made, view = openings(pods, {f"n{number}": many for number, many in enumerate(cpus)})
+    found = list[Filled](made.search(plays=20))
+    assert 1 <= len(found) <= 20 < PLAYS
+    weights = [one.weight for one in found]
+    assert weights == sorted(weights, reverse=True)
+    for one in found:
+        assert sorted(name for names in one.groups for name in names) == sorted(made.closed)
+        assert {*one.at} | {left.key for left in one.left} == {
+            f"default/web-{n:02}" for n in range(len(sizes))
+        }
+    view.check()
+    assert not any(node.pods for node in view.nodes.values())
+    assert found == list(made.search(plays=20))
+
+
+def test_the_given_order_comes_first() -> None:
+    made, _ = openings(small_and_large(), {"six": 6, "eight": 8, "four": 4})
+    assert next(made.search((("eight", "gone"), ("six",)))).groups == (("eight",), ("six",), ("four",))
+
+
+def refitted(problem: Problem, plan: Plan) -> Plan:
+    async def ask(question: Problem) -> Plan:
+        return solve(question, Budget(work=50_000))
+
+    async def pause() -> None:
+        await asyncio.sleep(0)
+
+    return asyncio.run(Refit(problem, [one.key for one in problem.pods], ask, pause).better(plan))
+
+
+def played(problem: Problem, plan: Plan) -> Filled:
+    pods = {one.key: one for one in problem.pods}
+    nodes = [planned_node(problem, one, pods) for one in plan.claims]
+    made = Openings(ClusterView(map(view_of, nodes)), problem.pods, [node.name for node in nodes])
+    return made.play(tuple((node.name,) for node in nodes))
+
+
+@pytest.mark.parametrize(
+    "rule", ["plain", "spread over zones", "not on the host of another app", "spread over hosts"]
+)
+def test_a_plan_is_made_for_the_order_in_which_its_nodes_are_filled(rule: str) -> None:
+    sizes = ((1700, 1024), (250, 512), (900, 3072), (250, 512), (900, 3072), (1250, 512))
+    web = [pod(f"a-{n:02}", "web", sizes[n % 6], RULES[rule]) for n in range(14)]
+    problem = asked([*web, *(pod(f"b-{n}", "api", (6500, 1024), {}) for n in range(3))])
+    plan = solve(problem, Budget(work=100_000))
+    found = refitted(problem, plan)
+    assert not verify(problem, found)
+    assert found.cost.lower_bound <= plan.cost.lower_bound <= found.cost.hourly
+    assert sorted(key for one in found.claims for key in one.pods) == sorted(one.key for one in problem.pods)
+    assert refitted(problem, plan) == found
+    if rule == "plain":
+        assert not played(problem, found).left
+
+
+def test_what_is_clear_stays_as_it_is() -> None:
+    problem = asked([pod("web", "web", (500, 512), {})])
+    plan = solve(problem, Budget(work=20_000))
+    assert refitted(problem, plan) is plan
+
+
+def test_nodes_that_are_closed_already_are_opened_in_a_play_alike() -> None:
+    made, view = openings(small_and_large(), {"six": 6, "eight": 8})
+    assert all(
+        Taint(key="dovetail.dev/opening", effect="NoSchedule") in n.taints for n in view.nodes.values()
+    )
+    assert not made.play((("six",), ("eight",))).left
