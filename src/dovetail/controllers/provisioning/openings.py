@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Pod, Taint
 from dovetail.base.streams import stream
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.provisioning.causes import leans
@@ -60,6 +60,7 @@ class Openings:
         """`pods` wait, in the order of the scheduler's queue; `closed` names nodes of the view."""
         self._view = view
         self._pods = sorted(pods, key=lambda pod: -pod.spec.priority)
+        self._late = sorted(self._pods, key=lambda pod: (-pod.spec.priority, _looks(pod)))
         self._leaning = {pod.key for pod in pods if leans(pod)}
         self._kinds = {pod.key: _kind(pod) for pod in pods}
         self.closed = tuple(closed)
@@ -73,18 +74,21 @@ class Openings:
     def play(self, groups: Groups) -> Filled:
         """Open the groups one after the other; after each the scheduler tries all pods until none fits.
 
-        Where several are open, its scores decide, of which there is no telling: of two ways the worse one.
+        Of two ways in which that may go, the worse one. There is no telling how often the scheduler tried
+        pods that look at others: each that is bound, a daemon's too, may have woken these, and whatever is
+        tried in vain goes to the end of the queue. Nor what scores do where several nodes are open.
         """
-        found = self._played(groups, apart=False)
-        if all(len(names) == 1 for names in groups):
+        found = self._played(groups, self._pods, apart=False)
+        together = any(len(names) > 1 for names in groups)
+        if self._late == self._pods and not together:
             return found
-        return max(self._played(groups, apart=True), found, key=lambda one: one.weight)
+        return max(found, self._played(groups, self._late, apart=together), key=lambda one: one.weight)
 
-    def _played(self, groups: Groups, *, apart: bool) -> Filled:
+    def _played(self, groups: Groups, pods: Sequence[Pod], *, apart: bool) -> Filled:
         """The emptiest node is preferred; if `apart`, of those with the fewest copies of the pod."""
         taints = {name: self._view.nodes[name].taints for name in self.closed}
         at: dict[str, str] = {}
-        there, waiting = list(self._open), list(self._pods)
+        there, waiting = list(self._open), list(pods)
         for names in groups:
             for name in names:
                 self._set_taints(name, tuple(one for one in taints[name] if one != OPENING))
@@ -96,8 +100,8 @@ class Openings:
             self._set_taints(name, before)
         return Filled(groups, at, tuple(waiting))
 
-    def _set_taints(self, name: str, taints: tuple[object, ...]) -> None:
-        self._view.set_node(replace(self._view.nodes[name], taints=taints))  # type: ignore[arg-type]
+    def _set_taints(self, name: str, taints: tuple[Taint, ...]) -> None:
+        self._view.set_node(replace(self._view.nodes[name], taints=taints))
 
     def _fill(
         self,
@@ -165,6 +169,12 @@ class Openings:
         yield (self.closed,)
         for _ in range(_SHUFFLED):
             yield tuple((name,) for name in draw.sample(self.closed, len(self.closed)))
+
+
+def _looks(pod: Pod) -> bool:
+    """True iff another pod that is bound may make way for this one, or so the scheduler takes it."""
+    near = pod.spec.affinity is not None and pod.spec.affinity.pod_affinity is not None
+    return near or bool(pod.spec.topology_spread_constraints)
 
 
 def _kind(pod: Pod) -> object:

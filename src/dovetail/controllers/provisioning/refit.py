@@ -25,9 +25,9 @@ from dovetail.model.resources import CPU, MEMORY, add, fits, pod_requests, subtr
 
 ROUNDS = 4  # of plans made anew, at most: none of nine bursts gained by a fifth
 MOST_ANEW = 4  # nodes that are bought anew at once, beside what is left
-# Pods that are played in all, each so often: of 130 pods 300 plays, which take 3 s of a core between others'
-# turns. Of 36 plans that were made anew most need a dozen plays.
-MOST_PLAYED = 40_000
+# Pods that are played in all, each so often: of 130 pods 230 plays, which take up to 4 s of a core between
+# others' turns.
+MOST_PLAYED = 30_000
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
 
 # Asks the solver, with little work: the questions are about some of the pods.
