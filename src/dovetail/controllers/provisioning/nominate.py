@@ -211,8 +211,9 @@ class Nominator:
         self._latest = 0  # when a pod got a place last, by the monotonic clock
         self._not_before = 0  # the instant from which it may be tried again after it was not allowed
         self._order: Groups = ()  # of nodes that open one after the other, those that are left
-        # By the monotonic clock, when nodes were opened last that pods fit on, and when a pod was bound last.
-        self._filling = self._bound = 0
+        # By the monotonic clock, when nodes were opened last that pods fit on, when a pod was bound last, and
+        # when the taints of a node changed last, which has the scheduler try all pods once more.
+        self._filling = self._bound = self._stirred = 0
         self._lost = 0  # when a nomination was taken away last, by the monotonic clock
         self._unseen: dict[str, int] = {}  # by pod key a version that was written, until the watch shows it
         self._all_seen = asyncio.Event()
@@ -280,6 +281,8 @@ class Nominator:
         """Pods of a machine whose node came or has fewer taints, or that goes."""
         came = isinstance(new, Node) and (not isinstance(old, Node) or old.spec.taints != new.spec.taints)
         goes = old is not None and not old.deleting and (new is None or new.deleting)
+        if came:
+            self._stirred = self._context.clock.monotonic()
         if came or goes:
             node, claim = self._machine(new or old)
             for key in self._state.promised_on(Machine(node, claim)):
@@ -368,14 +371,16 @@ class Nominator:
         behind = self._holds and self._behind()
         ready = {name: self._held[name] for name in self._candidates(behind) if self._opens(name, behind)}
         ready |= {name: self._held[name] for name in self._bootstrap.first()}
-        if self._in_turn() and not self._state.moving():
+        rests = False
+        if ready and self._in_turn() and not self._state.moving():
             ready = await self._next(ready)
+            rests = not ready
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         nominated = await self._nominate(ready)
         await asyncio.gather(*(self._open(node) for node in ready.values()))
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=nominated)
-        return SETTLED if self._up or self._order else SECOND
+        return SETTLED if self._up or self._order or rests else SECOND
 
     def _in_turn(self) -> bool:
         """True iff nodes open one after the other, each when the one before is full."""
@@ -386,11 +391,14 @@ class Nominator:
         state, clock = self._state, self._context.clock
         pods = [pod for key in state.arrived() if (pod := state.get(Pod, key)) is not None]
         waiting = [pod for pod, _ in state.places(pods)]
-        now, idle = clock.monotonic(), self._bound < self._filling
+        idle = bool(self._order) and self._bound < self._filling
         pause = LONGEST_BACKOFF if idle else min(SETTLED + TRY * len(waiting), LONGEST_FILL)
-        if self._order and now - max(self._filling, self._bound) < pause:
+        ends = [until for name in ready if (until := self._held_until(name)) is not None]
+        overdue = bool(ends) and clock.now() >= min(ends)
+        # Opened while the scheduler tries pods in vain, a node would be filled from the middle of its queue.
+        if clock.monotonic() - max(self._filling, self._bound, self._stirred) < pause and not overdue:
             return {}
-        one_by_one = 1 < len(ready) <= MOST_NODES and not (self._order and idle)
+        one_by_one = 1 < len(ready) <= MOST_NODES and not idle and not overdue
         openings = self._openings(ready, waiting) if one_by_one else None
         if openings is None:
             self._order = ()
