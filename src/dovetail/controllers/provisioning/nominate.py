@@ -36,7 +36,7 @@ from dovetail.controllers.nodeclaim.status import REGISTERED
 from dovetail.controllers.provisioning.bootstrap import Bootstrap
 from dovetail.controllers.provisioning.causes import leans, open_to
 from dovetail.controllers.provisioning.exchange import Exchange
-from dovetail.controllers.provisioning.openings import MOST_NODES, MOST_PODS, Groups, Openings
+from dovetail.controllers.provisioning.openings import MOST_NODES, MOST_PODS, Groups, Openings, in_queue
 from dovetail.controllers.provisioning.pods import evicts
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -389,8 +389,7 @@ class Nominator:
     async def _next(self, ready: Mapping[str, Node]) -> dict[str, Node]:
         """Those of the nodes that open next: none while the scheduler fills what was opened last."""
         state, clock = self._state, self._context.clock
-        pods = [pod for key in state.arrived() if (pod := state.get(Pod, key)) is not None]
-        waiting = [pod for pod, _ in state.places(pods)]
+        waiting = in_queue(pod for pod, _ in state.places(state.pods_on("")))
         idle = bool(self._order) and self._bound < self._filling
         pause = LONGEST_BACKOFF if idle else min(SETTLED + TRY * len(waiting), LONGEST_FILL)
         ends = [until for name in ready if (until := self._held_until(name)) is not None]

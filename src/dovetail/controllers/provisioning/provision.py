@@ -27,6 +27,7 @@ from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.needed import needs_place, still_needed
+from dovetail.controllers.provisioning.openings import in_queue
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.pods import NOT_FOR_US
 from dovetail.controllers.provisioning.realised import Realised
@@ -432,7 +433,8 @@ class Provisioner:
         async def pause() -> None:
             await asyncio.sleep(0)
 
-        refit = Refit(problem, self._context.state.arrived(), ask, pause)
+        queue = [pod.key for pod in in_queue(self._context.state.pods_on(""))]
+        refit = Refit(problem, queue, ask, pause)
         try:
             other = await refit.better(plan)
         except PlannerFailed:

@@ -25,9 +25,9 @@ from dovetail.model.resources import CPU, MEMORY, add, fits, pod_requests, subtr
 
 ROUNDS = 4  # of plans made anew, at most: none of nine bursts gained by a fifth
 MOST_ANEW = 4  # nodes that are bought anew at once, beside what is left
-# Pods that are played in all, each so often: of 130 pods 230 plays, which take up to 4 s of a core between
+# Pods that are played in all, each so often: of 130 pods 300 plays, which take up to 3 s of a core between
 # others' turns.
-MOST_PLAYED = 30_000
+MOST_PLAYED = 40_000
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
 
 # Asks the solver, with little work: the questions are about some of the pods.
@@ -52,14 +52,14 @@ class Refit:
     """Of one problem. `pause` is awaited between two plays, which take some ten milliseconds each."""
 
     def __init__(
-        self, problem: Problem, arrived: Sequence[str], ask: Ask, pause: Callable[[], Awaitable[None]]
+        self, problem: Problem, queue: Sequence[str], ask: Ask, pause: Callable[[], Awaitable[None]]
     ) -> None:
-        """`arrived` has the keys of the pods in the order of the scheduler's queue."""
+        """`queue` has the keys of the pods in the order in which the scheduler tries them."""
         self._problem = problem
         self._ask = ask
         self._pause = pause
         self._asked = {pod.key: pod for pod in problem.pods}
-        age = {key: number for number, key in enumerate(arrived)}
+        age = {key: number for number, key in enumerate(queue)}
         self._queue = sorted(problem.pods, key=lambda pod: (age.get(pod.key, len(age)), pod.key))
         self._there = [node for node in problem.nodes if not node.in_flight]
         self._plays = MOST_PLAYED // max(1, len(problem.pods))  # that are left
