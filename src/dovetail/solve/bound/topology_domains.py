@@ -171,10 +171,11 @@ class Domains:
         size = size.reshape(-1)
         mean = np.bincount(size, topology_sites.demand) / len(self._sites)
         most = np.ceil(mean)[None].repeat(len(self._sites), axis=0)  # at least so many somewhere
+        program = self._program(np.zeros(len(self._factors)), np.zeros((0, len(self._factors))), np.zeros(0))
         for number, each in (*np.ndindex(most.shape), (0, 0)):
             if np.prod(most + 1, axis=1).max() > _SETS or not work.left:
                 return None
-            most[number, each] = self._held(number, np.flatnonzero(size == each))
+            most[number, each] = self._held(program, number, np.flatnonzero(size == each))
         tables = [
             _Domain(sites, topology_sites, (first, self._open), limits, work)
             for sites, limits in zip(self._sites, most.astype(np.int64), strict=True)
@@ -203,14 +204,15 @@ class Domains:
                 nodes += _dealt(table.nodes(chosen), size, held[number])
         return Shared(answer.bound, tuple(nodes))
 
-    def _held(self, number: int, kinds: Amounts) -> int:
-        """How many pods of these kinds a domain holds at most."""
+    def _held(self, program: highspy.HighsLp, number: int, kinds: Amounts) -> int:
+        """How many pods of these kinds a domain holds at most, by a program without costs."""
         most = int(self._most[number, kinds].sum())
         if not most:
             return 0
         cost = np.zeros(len(self._factors))
         cost[number * self._most.shape[1] + kinds] = -1.0
-        found = optimum(self._program(cost, np.zeros((0, len(cost))), np.zeros(0)), self._work)
+        program.col_cost_ = cost
+        found = optimum(program, self._work)
         return min(most, int(-found.least + LINEAR)) if found and found.least < 0 else most
 
     def _program(self, cost: Floats, rows: Floats, most: Floats) -> highspy.HighsLp:
