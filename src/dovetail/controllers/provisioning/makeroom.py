@@ -254,7 +254,7 @@ class RoomMaker:
                 return None
             zone = zone_of(place) if leans(pod) else ""
             if not self._in_vain(pod, zone) and not self._larger(pod):
-                swap = self._swap(pod, zone, self._pools(), self._scarce())
+                swap = self._swap(pod, zone, self._places(self._pools(), key), self._scarce())
                 if swap is None:
                     self._vain[owner_of(pod) or key, zone] = self._context.clock.monotonic()
                 elif await self._carry_out(swap):
@@ -358,13 +358,17 @@ class RoomMaker:
         for pod, _ in wanted:  # nominated as before, they would keep each other from their turns
             self._state.withdraw(pod)
         until, done = self._context.clock.monotonic() + LONGEST, list[Swap]()
+        places: dict[str, Place] | None = None  # as things stand: until something is waited for
         for number, (pod, zone) in enumerate(wanted[:MOST_PODS], 1):
             scarce = {other for _, other in wanted[number:]}
             while self._context.clock.monotonic() < until and self._may_try(pod):
                 # Each is looked for as things stand then: what is to leave may have started meanwhile.
-                swap = self._swap(pod, zone, pools, scarce)
+                if places is None:
+                    places = self._places(pools, pod.key)
+                swap = self._swap(pod, zone, places, scarce)
                 if swap is None:
                     break
+                places = None
                 if made := await self._carry_out(swap):
                     done.append(swap)
                 if made or not self._names(swap):
@@ -372,11 +376,11 @@ class RoomMaker:
         self._record(done)
         return frozenset(swap.pod.key for swap in done)
 
-    def _swap(self, pod: Pod, zone: str, pools: Collection[str], scarce: Collection[str]) -> Swap | None:
-        """How the pod may get room as things stand now; None: there is no way, or none that is allowed."""
+    def _swap(self, pod: Pod, zone: str, places: Mapping[str, Place], scarce: Collection[str]) -> Swap | None:
+        """How the pod may get room on these machines; None: there is no way, or none that is allowed."""
         if self._apart.keeps(pod):
             return None
-        swap = swap_for(pod, zone, self._places(pools, pod.key), scarce)
+        swap = swap_for(pod, zone, places, scarce)
         return swap if swap is not None and not self._context.brakes.move_refused(len(swap.leaving)) else None
 
     async def _carry_out(self, swap: Swap) -> bool:
