@@ -58,7 +58,6 @@ MORE_WORK = {
     "basic-large-001": 1_000_000,
     "mixed-000": 1_000_000,
     "mixed-009": 10_000_000,
-    "mixed-012": 3_000_000,
     "mixed-025": 10_000_000,
     "mixed-037": 1_000_000,
     "node-affinity-required-004": 3_000_000,

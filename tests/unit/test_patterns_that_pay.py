@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dovetail.model import labels
@@ -14,6 +15,7 @@ from dovetail.solve.bound.topology_colgen import Enumeration, Master, Pricing, S
 from dovetail.solve.bound.topology_mip import Ruled, TopologyBound, program
 from dovetail.solve.bound.topology_model import Rows, topology_sites_of
 from dovetail.solve.budget import SolveBudget
+from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.testing.problems import Document, both, instance_types, node, pod, pool, rules, scenario
@@ -93,6 +95,10 @@ def rows_of(problem: Problem, *, patterns: bool = False) -> tuple[Instance, Rows
     return instance, program(instance, sites, patterns=patterns)
 
 
+def no_plan(rows: Rows) -> Amounts:
+    return np.zeros((0, len(rows.pods)), dtype=np.int64)
+
+
 def least(master: Master) -> float:
     found = master.linear(master.every, SolveBudget(Budget()))
     assert found is not None
@@ -111,7 +117,7 @@ def test_patterns_that_pay_cost_in_fractions_what_all_do(name: str, patterns: bo
     instance, rows = rows_of(problem, patterns=patterns)
     master = Master(instance, rows, joined((), len(rows.pods)))
     pricing = Pricing(rows, SolveBudget(Budget(work=100_000_000)))
-    linear = pricing.run(master)
+    linear = pricing.run(master, no_plan(rows))
     assert linear is not None
     assert linear.least == pytest.approx(listed, rel=1e-6)
     assert listed * (1 - 1e-3) <= pricing.bound <= listed * (1 + 1e-9)
@@ -124,7 +130,7 @@ def test_a_bound_that_was_not_reached_is_none_that_is_too_high(units: int) -> No
     every = Enumeration(rows, ANY_PRICE, SolveBudget(Budget()), MANY).run()
     assert every is not None
     pricing = Pricing(rows, SolveBudget(Budget(work=units)))
-    pricing.run(Master(instance, rows, joined((), len(rows.pods))))
+    pricing.run(Master(instance, rows, joined((), len(rows.pods))), no_plan(rows))
     assert 0 <= pricing.bound <= least(Master(instance, rows, every)) * (1 + 1e-9)
 
 
@@ -136,10 +142,10 @@ def test_listed_are_all_patterns_that_cost_little_beyond_their_worth(name: str) 
     assert every is not None
     work = SolveBudget(Budget(work=100_000_000))
     master, pricing = Master(instance, rows, joined((), len(rows.pods))), Pricing(rows, work)
-    pricing.run(master)
+    pricing.run(master, no_plan(rows))
     listed = pricing.listed(master, 1.2 * pricing.bound)
     assert listed is not None
-    patterns, linear, slack = listed
+    (patterns, slack), linear = listed, pricing.proven
     found = {(site, *counts) for site, counts in zip(patterns.site, patterns.counts.tolist(), strict=True)}
     master = Master(instance, rows, every)
     assert linear.least == pytest.approx(pricing.bound, rel=1e-3)
@@ -156,7 +162,7 @@ def test_patterns_are_listed_where_nodes_that_are_there_hold_all_pods_in_fractio
     instance, rows = rows_of(problem)
     master = Master(instance, rows, joined((), len(rows.pods)))
     pricing = Pricing(rows, SolveBudget(Budget(work=100_000_000)))
-    linear = pricing.run(master)
+    linear = pricing.run(master, no_plan(rows))
     assert linear is not None
     assert linear.least == pricing.bound == 0.0
     listed = pricing.listed(master, 1.0)
@@ -168,7 +174,7 @@ def test_a_node_is_bought_only_with_a_pod_of_its_pool_on_it() -> None:
     pods, pools, nodes = CASES["visitors of a lighter pool"]
     instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
     master = Master(instance, rows, joined((), len(rows.pods)))
-    Pricing(rows, SolveBudget(Budget(work=100_000_000))).run(master)
+    Pricing(rows, SolveBudget(Budget(work=100_000_000))).run(master, no_plan(rows))
     own = rows.topology_sites.own[:, master.patterns.site].T
     assert (own & (master.patterns.counts > 0)).any(axis=1).all()
     assert (~own & (master.patterns.counts > 0)).any(), "no pod visits: the case shows nothing"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from operator import methodcaller
 
 from dovetail.model.plan import PlannedClaim, Proof
 from dovetail.solve.assign.assigner import Assigner, LimitQuotas
@@ -223,6 +224,7 @@ class Search:
     ) -> Answer:
         case, claims = self._case(), claims_of(self.instance, self.bought)
         hourly = sum(item.price for item in claims)
+        self._context.topology_bound.nodes = partial(map, methodcaller("pods"), self.bought)
         answer = partial(self._unproven, case, left, opened_domains, named)
         if not named and self._context.welcome(len(left), hourly):
             # The proof may come to the end of the budget; the plan counts all the same.

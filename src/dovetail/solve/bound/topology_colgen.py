@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import highspy
 import numpy as np
@@ -17,15 +18,15 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
-from dovetail.solve.budget import CELLS, HALF, MOST, SolveBudget
+from dovetail.solve.budget import CELLS, HALF, MOST, Part, SolveBudget
 from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
-from dovetail.solve.colgen.highs import Linear, integer_program, optimum
+from dovetail.solve.colgen.highs import Linear, integer_program, optimum, quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask, distinct, holding
+from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask, distinct, holding, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
-from dovetail.solve.tolerances import FEW, LINEAR, MANY, NARROW, OPTIMAL, PAYS, ROUNDING, TRIES, WIDE
+from dovetail.solve.tolerances import CLOSE, FEW, LINEAR, NARROW, PAYS, ROUNDING, TRIES, WIDE
 
 
 class Master:
@@ -38,15 +39,13 @@ class Master:
         self._kept = np.flatnonzero(~gone)  # of the variables, those that remain
         self._lasting = rows.lasting()
         self._factors = rows.factors()
-        values = [instance.pod_classes[kind.pod_class].value for kind in rows.topology_sites.kinds]
-        # (S,) of pods, by the relaxation that knows no rules, where the program without patterns is no more.
-        self.worth: Floats = np.array(values) * rows.patterns
         self._companions, self._first = _companions(instance, rows.topology_sites)
+        self._solver, self._passed = quiet_solver(solver="simplex"), 0  # variables that it knows
         self._take(patterns)
 
     def add(self, patterns: SitePatterns) -> None:
-        """More of them."""
-        self._take(joined((self.patterns, patterns), len(self._rows.pods)))
+        """More of them, those that were not known."""
+        self._take(joined((self.patterns, patterns), len(self._rows.pods)).distinct())
 
     @property
     def every(self) -> Mask:
@@ -114,23 +113,21 @@ class Master:
         """What an answer means for pods and nodes per site."""
         rows, result = self._rows, np.zeros(self._rows.variables)
         result[self._kept] = answer[: len(self._kept)]
-        for site, counts in self.nodes(chosen, answer):
-            result[rows.nodes[site]] += 1
-            for kind in np.flatnonzero(counts).tolist():
-                result[rows.pods[kind][site]] += counts[kind]
-        return result
+        return result + rows.values(self.nodes(chosen, answer))
 
     def plain(self, work: SolveBudget) -> Linear | None:
         """The optimum in fractions of the program without patterns; None if there is no solution."""
         found = optimum(self._whole, work)
         return found and Linear(found.least, np.concatenate([found.duals, np.zeros(len(self.starts))]))
 
-    def linear(self, chosen: Mask, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
+    def linear(self, chosen: Mask, work: SolveBudget, *, again: bool = False) -> Linear | None:
         """The optimum in fractions of some of the patterns (N,); None if there is no solution.
 
-        If `elastic`, rows may be broken at a high price then.
+        If `again`, from that of the first ones on.
         """
-        found, rows = optimum(self.model(chosen), work, elastic=elastic), self._rows.rows
+        model, known = self.model(chosen), self._passed
+        self._passed = model.num_col_ if again else known
+        found, rows = optimum(model, work, (self._solver, known) if again else None), self._rows.rows
         if found is None:
             return None
         duals = np.zeros(rows + len(self.starts))
@@ -231,6 +228,9 @@ def joined(parts: Sequence[SitePatterns], kinds: int) -> SitePatterns:
     )
 
 
+_Worth = tuple[Floats, Floats]  # of pods, and of what they are on
+
+
 class Enumeration:
     """Finds all patterns that cost less than `slack` beyond their worth; None where there are too many.
 
@@ -238,12 +238,7 @@ class Enumeration:
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        slack: float,
-        work: SolveBudget,
-        most: int,
-        worth: tuple[Floats, Floats] | None = None,
+        self, rows: Rows, slack: float, work: SolveBudget, most: int, worth: _Worth | None = None
     ) -> None:
         """`slack` in nano-dollars. `worth`: of pods and the node itself at each site (K, S + 1), and of
         capacity there (K, R), which may be any; if not given, none."""
@@ -341,9 +336,6 @@ def alike(topology_sites: TopologySites) -> Sequence[Sequence[int]]:
     return list(found.values())
 
 
-_FIRST = 0.9  # share of its price that a pattern of the first round is worth, by what fractions of nodes say
-
-
 @dataclass(frozen=True, slots=True)
 class _Fleet:
     """Sites that no rule tells apart, as one market."""
@@ -360,54 +352,53 @@ class Pricing:
         open_to = rows.open()
         self._fleets = [self._fleet(np.array(sorted(sites)), open_to) for sites in alike(rows.topology_sites)]
         self._next = 0  # of the fleets: which is searched next
-        self._known: set[tuple[int, bytes]] = set()  # sites with what is on a node
         self.bound = 0.0  # dollars per hour that no plan costs less than
         self.proven = Linear(-np.inf, np.zeros(0))  # by which no pattern is worth more than its price
 
-    def run(self, master: Master) -> Linear | None:
+    def run(self, master: Master, nodes: Amounts) -> Linear | None:
         """Add the patterns that matter; the best plan in fractions of them, None if there is none.
 
-        The first are those that pay most of their price by the program without patterns, or without rules.
+        The first are the `nodes` of a plan (N, S), wherever a node holds as much, and single pods.
         """
-        work, width = self._work, FEW if self._rows.patterns else NARROW
-        part = work.part(HALF if self._known else MOST)  # the rest of what was begun before packing
-        if not self._known:
+        work, fresh = self._work, not len(master.patterns)
+        width, part = FEW if fresh else NARROW, work.part(MOST if fresh else HALF)
+        if fresh:
             first = master.plain(work)
             if first is None:
                 return None
             self.bound = first.least
-            master.add(self._alone())
-            master.add(self._found(master, first, _FIRST, width)[0])
+            nodes = np.concatenate([nodes, np.eye(len(self._rows.pods), dtype=np.int64)])
+        master.add(self._everywhere(nodes))
         for _ in range(ROUNDS):
-            now = master.linear(master.every, work, elastic=True)
+            now, known = master.linear(master.every, work, again=True), len(master.patterns)
             if now is None or not part.left:
                 return now
-            found, most = self._found(master, now, 1 + PAYS, width)
+            found, most = self._found(master, now, width, part)
+            master.add(found)
+            new = len(master.patterns) - known
             if now.least / most > self.proven.least:
                 self.proven = Linear(now.least / most, now.duals / most)
             self.bound = max(self.bound, self.proven.least)
-            if self.bound >= now.least * OPTIMAL or not (len(found) or width == FEW):
+            if self.bound >= now.least * CLOSE or not (new or width == FEW):
                 return now
-            width = width if len(found) else NARROW
-            master.add(found)
-        return master.linear(master.every, work, elastic=True)
+            width = width if new >= FEW_NEW else NARROW
+        return master.linear(master.every, work, again=True)
 
-    def listed(self, master: Master, price: float) -> tuple[SitePatterns, Linear, float] | None:
-        """All patterns that cost less than some slack beyond their worth, that worth, and the slack.
+    def listed(self, master: Master, price: float) -> tuple[SitePatterns, float] | None:
+        """All patterns that cost less than some slack beyond what they are proven to be worth, and the slack.
 
-        In dollars per hour: as much as leaves them few enough, at most what a plan for less than `price` can
-        use. None where that leaves too many.
+        In dollars per hour: as much as leaves them few enough, at most half of what a plan for less than
+        `price` can use. None where that leaves too many.
         """
         slack = (price - self.proven.least) * NANO_DOLLARS * HALF  # of all of it there are always too many
         worth = master.dual_values(self.proven) * NANO_DOLLARS
         prices = np.zeros((len(worth), self._rows.topology_sites.vectors.shape[1]))
-        fleets = []
-        for fleet in self._fleets:
-            sites, there = fleet.pricing.column, fleet.pricing.feasible
-            most = np.max(worth[sites, :-1], axis=0, where=there, initial=0.0)
-            lacks, some = fleet.pricing.price - worth[sites, -1] - slack, []
-            for column in np.flatnonzero(fleet.knapsacks.screened(most) > lacks).tolist():
-                limit, found = fleet.knapsacks.fraction(column, most)
+        values, fleets = self._values(worth), []
+        for fleet, (of_pods, extras), needed in zip(self._fleets, values, self._needed(values), strict=True):
+            sites, lacks, some = fleet.pricing.column, fleet.pricing.price - extras - slack, []
+            worth[sites, :-1] = of_pods
+            for column in np.flatnonzero(needed & (fleet.knapsacks.screened(of_pods) > lacks)).tolist():
+                limit, found = fleet.knapsacks.fraction(column, of_pods)
                 if limit > lacks[column]:
                     some.append(sites[column])
                     prices[sites[column]] = found[: prices.shape[1]]
@@ -415,7 +406,7 @@ class Pricing:
         for _ in range(TRIES):
             patterns = Enumeration(self._rows, slack, self._work, WIDE, (worth, prices)).run(fleets)
             if patterns is not None:
-                return patterns, self.proven, slack / NANO_DOLLARS
+                return self._everywhere(patterns.counts, values, slack), slack / NANO_DOLLARS
             slack *= HALF
         return None
 
@@ -427,48 +418,79 @@ class Pricing:
         pricing = replace(pricing, column=sites[pricing.column])
         return _Fleet(pricing, Knapsacks(pricing, self._work))
 
-    def _alone(self) -> SitePatterns:
-        """Each kind on the cheapest node for it, as one pod and as many as fit."""
-        found = []
-        for fleet in self._fleets:
-            copies = fleet.pricing.copies().max(axis=0, initial=0)
-            some = np.flatnonzero(copies)
-            single = np.zeros((len(some), len(copies)), dtype=np.int64)
-            single[np.arange(len(some)), some] = 1
-            found.append(self._new(fleet, np.concatenate([single, single * copies[some][:, None]])))
-        return joined(found, len(self._rows.pods))
-
-    def _found(self, master: Master, linear: Linear, share: float, width: int) -> tuple[SitePatterns, float]:
-        """Patterns worth more than that share of their price by the duals, the first also by what pods are
-        worth without rules; and the largest multiple of its price, at least 1, that a pattern is worth:
-        infinite where not all were looked at.
+    def _found(self, master: Master, linear: Linear, width: int, part: Part) -> tuple[SitePatterns, float]:
+        """Patterns worth more than their price by the duals, and the largest multiple of its price, at least
+        1, that a pattern is worth: infinite where not all were looked at.
         """
-        found: list[SitePatterns] = []
+        found = np.zeros((0, len(self._rows.pods)), dtype=np.int64)
         highest, companions = 1.0, master.companions(linear)
         # In dollars per site (K, S + 1), the last one of the node itself. Negative dual values: such pods are
         # left out, as if that cost nothing, but where others may want them.
         dual_values = master.dual_values(linear) * NANO_DOLLARS
-        dual_values[:, :-1] += master.worth * (share == _FIRST)
         wanted = np.append(companions.companions.any(axis=0), True)
-        dual_values = np.where(wanted, dual_values, np.maximum(dual_values, 0.0))
-        for fleet in (*self._fleets[self._next :], *self._fleets[: self._next]):
+        values = self._values(np.where(wanted, dual_values, np.maximum(dual_values, 0.0)))
+        needed = self._needed(values)
+        for number in (np.arange(len(values)) + self._next) % max(1, len(values)):
+            fleet, (of_pods, extras) = self._fleets[number], values[number]
             self._next = (self._next + 1) % len(self._fleets)
-            # The same for all of them, so that what rules one out may rule out others.
-            table, there = dual_values[fleet.pricing.column], fleet.pricing.feasible
-            most = np.max(table[:, :-1], axis=0, where=there, initial=-np.inf)
-            of_pods, extras = np.where(there.any(axis=0), most, 0.0), table[:, -1].tolist()
-            for column, (price, extra) in enumerate(zip(fleet.pricing.price.tolist(), extras, strict=True)):
-                if not self._work.left:
-                    return joined(found, len(self._rows.pods)), float("inf")
-                best = fleet.knapsacks.run(column, of_pods, price * share - extra, width, companions)
+            for column in np.flatnonzero(needed[number]).tolist():
+                price, extra = int(fleet.pricing.price[column]), float(extras[column])
+                if not part.left:
+                    return self._everywhere(found, values), np.inf
+                best = fleet.knapsacks.run(column, of_pods, price * (1 + PAYS) - extra, width, companions)
                 highest = max(highest, (best.others + extra) / max(price, 1))
                 if len(best.counts):
                     counts, most = self._owned(fleet.pricing, column, of_pods, best)
                     highest = max(highest, (most + extra) / max(price, 1))
-                    found.append(self._new(fleet, counts[:FEW_NEW]))
-            if sum(map(len, found)) > MANY:  # with these, others may not pay any more
-                return joined(found, len(self._rows.pods)), float("inf")
-        return joined(found, len(self._rows.pods)), highest
+                    found = np.concatenate([found, counts[:FEW_NEW]])
+            if len(found) > FEW:  # with these, others may not pay any more
+                return self._everywhere(found, values), np.inf
+        return self._everywhere(found, values), highest
+
+    def _values(self, dual_values: Floats) -> list[_Worth]:
+        """What pods of each kind are worth in each fleet (S,), the same on all of its nodes, so that what
+        rules one out may rule out others; and what nodes are worth themselves.
+        """
+        result = []
+        for fleet in self._fleets:
+            table, there = dual_values[fleet.pricing.column], fleet.pricing.feasible
+            most = np.max(table[:, :-1], axis=0, where=there, initial=-np.inf)
+            result.append((np.where(there.any(axis=0), most, 0.0), table[:, -1]))
+        return result
+
+    def _everywhere(self, counts: Amounts, values: Sequence[_Worth] = (), slack: float = 0.0) -> SitePatterns:
+        """These patterns (N, S), on the cheapest site of each fleet. If there are `values`, where that costs
+        less than `slack` beyond what they are worth.
+        """
+        parts = []
+        for fleet, worth in zip_longest(self._fleets, values):
+            where = fleet.pricing.cheapest(counts, owned=True)
+            fine: Mask = where >= 0
+            if worth is not None:
+                fine &= counts @ worth[0] + worth[1][where] + slack > fleet.pricing.price[where]
+            parts.append(SitePatterns(fleet.pricing.column[where[fine]], counts[fine]))
+        return joined(parts, len(self._rows.pods))
+
+    def _needed(self, values: Sequence[_Worth]) -> list[Mask]:
+        """Per fleet, (K,) each: what no other fleet has for less, where pods are worth as much and there is
+        no end of nodes.
+        """
+        most = self._rows.topology_sites.most
+        result = [np.ones(len(fleet.pricing.price), dtype=np.bool_) for fleet in self._fleets]
+        for mine, fleet in enumerate(self._fleets):
+            for theirs, other in enumerate(self._fleets):
+                worse = values[mine][0] > values[theirs][0] + 1
+                if mine == theirs or not result[theirs].any():
+                    continue
+                one, two = fleet.pricing, other.pricing
+                better = (two.price <= one.price[:, None]) & (values[theirs][1] >= values[mine][1][:, None])
+                better &= ~np.any(one.feasible & worse, axis=1, keepdims=True) & result[theirs]
+                better &= ~share(one.feasible, ~two.feasible.T) & ~share(one.own, ~two.own.T)
+                better &= (two.capacity >= one.capacity[:, None]).all(axis=2) & (
+                    most[two.column] >= UNLIMITED
+                )
+                result[mine] &= ~better.any(axis=1)
+        return result
 
     def _owned(
         self, pricing: PricingInstance, column: int, dual_values: Floats, best: Best
@@ -488,14 +510,3 @@ class Pricing:
             counts[self_repelling & fits, kind] = 1
         kept = counts[:, own].any(axis=1)
         return counts[kept], float(np.max(best.worth[kept], initial=0.0))
-
-    def _new(self, fleet: _Fleet, counts: Amounts) -> SitePatterns:
-        """Those of the patterns that were not known, each on the cheapest site."""
-        where = fleet.pricing.cheapest(counts, owned=True)
-        kept = []
-        for number, column in enumerate(where.tolist()):
-            key = int(fleet.pricing.column[column]), counts[number].tobytes()
-            if column >= 0 and key not in self._known:
-                self._known.add(key)
-                kept.append(number)
-        return SitePatterns(fleet.pricing.column[where[kept]], counts[kept])

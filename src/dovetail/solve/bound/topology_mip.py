@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,19 +23,21 @@ from dovetail.solve.bound.topology_model import (
     topology_sites_of,
 )
 from dovetail.solve.bound.topology_rules import Spreads, add_ways, apart, together
-from dovetail.solve.budget import HALF, MOST, SolveBudget
+from dovetail.solve.budget import HALF, MOST, SOME, SolveBudget
 from dovetail.solve.colgen.highs import MOST_CELLS, minimum
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
-from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, OPTIMAL, TRIES, WIDE
+from dovetail.solve.tolerances import CLOSE, LESS, LINEAR, NARROW, TRIES, WIDE
 
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
 _MOST_PATTERNS = 500  # that are chosen from
 _PATTERNS_ALONE = 6  # times as large as where nodes per site come to an end: there only patterns are tried
-_FEW_KINDS = 16  # of pods: of more, patterns that pay are seldom all found in a second
+# Kinds of pods. Of more, partial patterns are over 20,000 however small the slack (mostly so from 16 on: it
+# takes 0.3 s to find out), and those that pay are not all found in a second (of 23 they just are, of 60 not).
+_FEW_LISTED, _FEW_KINDS = 16, 40
 _FEW_PODS = 200  # of more (343), they are not all found in half of a second's work before packing
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 
@@ -87,6 +89,8 @@ class TopologyBound:
         self._programs: dict[bool, Rows | None] = {}
         self._shared: TopologySites | None = None  # those of which sets per domain were looked for
         self._generated: tuple[Rows, Master, Pricing] | None = None  # the last column generation
+        # The pods of each node of the last plan, which patterns begin with.
+        self.nodes: Callable[[], Iterable[Sequence[str]]] = tuple
         self.spent = 0  # units of work since it was asked again
         self.unfinished = False  # True iff patterns that pay were looked for, and others are missing
         # Per pod class, where pods are best, once that is known.
@@ -124,7 +128,7 @@ class TopologyBound:
                 work.spend(self._sites.feasible.size)
             rows = self._written(most, listed=listed)
             self._note(key, *self._solved(rows, price, listed=listed, early=early))
-            if listed and not self._known[key].settled:
+            if listed and not self._known[key].settled and (self.unfinished or not self._known[key].answers):
                 self._stale.add(key)
             else:
                 self.spent += work.used - begun
@@ -188,10 +192,11 @@ class TopologyBound:
             price = min(price, best.cost)
             if best.bound >= price * CLOSE or best.settled or not work.left:
                 break
-            if by_sites:
-                found, following = self._by_sites(rows, price, MOST)
-            else:
-                found = self._by_patterns(rows, patterns, price)
+            with work.sparing(SOME if best.answers else 0.0):  # for plans that follow these
+                if by_sites:
+                    found, following = self._by_sites(rows, price, MOST)
+                else:
+                    found = self._by_patterns(rows, patterns, price)
             best = _both(best, found)
         return best, following
 
@@ -203,12 +208,7 @@ class TopologyBound:
         bound = max(0, min(price, _in_nano(found.bound)))
         if found.nodes is None:
             return Ruled(bound, settled=bound >= price * CLOSE)
-        values = np.zeros(rows.variables)
-        for site, counts in found.nodes:
-            values[rows.nodes[site]] += 1
-            for kind in np.flatnonzero(counts).tolist():
-                values[rows.pods[kind][site]] += counts[kind]
-        ruled = self._answered(rows, bound, values, found.nodes)
+        ruled = self._answered(rows, bound, rows.values(found.nodes), found.nodes)
         return replace(ruled, settled=bound >= ruled.cost * CLOSE)
 
     def _answered(
@@ -242,7 +242,7 @@ class TopologyBound:
         bound = max(0, min(price, _in_nano(least)))
         if bound >= price * CLOSE or not work.left:
             return Ruled(bound)
-        few = self._few(value, kept)
+        few = self._few(value, kept, _MOST_PATTERNS * _times(work))
         every = bool(np.array_equal(few, kept))
         if not every and rows.size <= _SMALL:
             return Ruled(bound)
@@ -262,37 +262,43 @@ class TopologyBound:
             self._generated = rows, master, Pricing(rows, work)
         _, master, pricing = self._generated
         with work.sparing(spared):
-            linear = pricing.run(master)
-        self.unfinished = linear is None or pricing.proven.least < linear.least * OPTIMAL
+            linear = pricing.run(master, self._planned(rows))
+        self.unfinished = linear is None or pricing.proven.least < linear.least * CLOSE
         bound = max(0, min(price, _in_nano(pricing.bound)))
         if linear is None or bound >= price * CLOSE or not work.left or (spared and self.unfinished):
             return Ruled(bound)
-        value = master.reduced(linear)
-        few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
-        fine = not self.unfinished and len(rows.pods) <= _FEW_KINDS
-        listed = pricing.listed(master, price / NANO_DOLLARS) if fine else None
-        if listed:
-            patterns, linear, slack = listed
-            # Those that pricing found as well: of the best by reduced price alone there may be no plan.
-            few = self._few(value, few, HALF)
-            both = joined((master.patterns.some(few), patterns), len(rows.pods))
-            master = Master(self._instance, rows, both.distinct())
-            value = master.reduced(linear)
-            found = np.arange(len(value)) < np.count_nonzero(few)
-            few = found | self._few(value, value <= slack, HALF)
-        ruled = self._chosen(rows, master, few, price, MOST)
-        if listed:
+        fine = not self.unfinished and len(rows.pods) <= _FEW_LISTED
+        many, slack = len(master.patterns), 0.0
+        if fine and (listed := pricing.listed(master, price / NANO_DOLLARS)):
+            slack, linear = listed[1], pricing.proven
+            patterns = joined((master.patterns, listed[0]), len(rows.pods))
+            master = Master(self._instance, rows, patterns.distinct())
+        value, best, most = master.reduced(linear), Ruled(bound), HALF * _MOST_PATTERNS * _times(work)
+        first, share = np.arange(len(value)) < many, HALF if spared else MOST
+        part = work.part(share)
+        while part.left:
+            kept = value <= price / NANO_DOLLARS - linear.least
+            few = self._few(value, kept & first, most) | self._few(value, kept & ~first, most)
+            found = self._chosen(rows, master, few, price, share)
             # A plan with any other pattern costs as much more than fractions of patterns at least.
-            others = _in_nano(linear.least + min(slack, float(np.min(value[~few], initial=np.inf))))
-            bound = max(bound, min(others, ruled.bound))
-        return replace(ruled, bound=bound)
+            others = _in_nano(pricing.proven.least + min(slack, np.min(value[~few], initial=np.inf)))
+            best = _both(best, replace(found, bound=max(bound, min(others, found.bound))))
+            price, most = min(price, found.cost), 2 * most
+            if np.array_equal(few, kept) or best.bound >= price * CLOSE:
+                break
+        return best
 
-    def _few(self, value: Floats, kept: Mask, share: float = 1.0) -> Mask:
-        """As many of the patterns that are kept as can be chosen from, by reduced price (N,)."""
+    def _planned(self, rows: Rows) -> Amounts:
+        """The nodes of the last plan, as how many pods of each kind they hold (N, S)."""
+        kinds = {pod: number for number, kind in enumerate(rows.topology_sites.kinds) for pod in kind.pods}
+        nodes = [[kinds[pod] for pod in pods if pod in kinds] for pods in self.nodes()]
+        counts = [np.bincount(each, minlength=len(rows.pods)) for each in nodes if each]
+        return np.array(counts, dtype=np.int64).reshape(-1, len(rows.pods))
+
+    def _few(self, value: Floats, kept: Mask, most: float) -> Mask:
+        """So many of the patterns that are kept at most, by reduced price (N,)."""
         order = np.argsort(np.where(kept, value, np.inf), kind="stable")
-        few = np.zeros_like(kept)
-        few[order[: int(share * _MOST_PATTERNS * _times(self._instance.work))]] = True
-        return few & kept
+        return kept & np.isin(np.arange(len(kept)), order[: int(most)])
 
     def _chosen(self, rows: Rows, master: Master, kept: Mask, price: int, share: float) -> Ruled:
         """The best choice of these patterns (N,) that costs less than `price`; its bound is about no

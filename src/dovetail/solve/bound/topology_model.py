@@ -22,7 +22,7 @@ from dovetail.solve.bound.scope import Kinds, Scope, State, asked_by, node_rules
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import integer_program
-from dovetail.solve.colgen.pricing_instance import cliques, usable
+from dovetail.solve.colgen.pricing_instance import cliques, copies_in, usable
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
@@ -98,12 +98,7 @@ class TopologySites:
 
     def copies(self) -> Amounts:
         """How many pods of each kind alone a node of each site holds, at most the demand, (S, K)."""
-        result = np.where(self.feasible, self.demand[:, None], 0)
-        for row in range(self.vectors.shape[1]):
-            need = self.vectors[:, row]
-            asked = need > 0
-            result[asked] = np.minimum(result[asked], self.capacity[:, row][None, :] // need[asked][:, None])
-        return result
+        return copies_in(self.capacity, self.vectors, self.demand, self.feasible)
 
     def at(self, key: str) -> dict[str, list[int]]:
         """Sites by domain, those without one left out."""
@@ -425,6 +420,15 @@ class Rows:
     def cost(self, values: Floats) -> float:
         """What an answer costs, in dollars per hour."""
         return float(np.dot(self._price, values)) / NANO_DOLLARS
+
+    def values(self, nodes: Iterable[tuple[int, Sequence[int]]]) -> Floats:
+        """What nodes mean for the variables, (V,): the site of each, and its pods of each kind."""
+        result = np.zeros(len(self._price))
+        for site, counts in nodes:
+            result[self.nodes[site]] += 1
+            for kind in np.flatnonzero(counts).tolist():
+                result[self.pods[kind][site]] += counts[kind]
+        return result
 
     def open(self) -> Mask:
         """(S, K): where pods of a kind may be."""

@@ -139,18 +139,25 @@ class Linear:
     duals: Floats  # per row
 
 
-def optimum(model: highspy.HighsLp, work: SolveBudget, *, elastic: bool = False) -> Linear | None:
-    """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
+def optimum(
+    model: highspy.HighsLp, work: SolveBudget, begun: tuple[_core._Highs, int] | None = None
+) -> Linear | None:
+    """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over.
+
+    `begun`: a solver that knows so many of its variables and goes on from its last optimum.
+    """
     model.integrality_ = []
-    solver = quiet_solver(solver="simplex", time_limit=work.seconds)
-    solver.passModel(model)
+    solver, known = begun or (quiet_solver(solver="simplex"), 0)
+    solver.setOptionValue("time_limit", work.seconds)
+    if known:
+        columns, matrix = (model.col_cost_, model.col_lower_, model.col_upper_), model.a_matrix_
+        starts = np.array(matrix.start_, dtype=np.int32)[known:]
+        index, value = (np.array(some)[starts[0] :] for some in (matrix.index_, matrix.value_))
+        cost, lower, upper = (np.array(some)[known:] for some in columns)
+        solver.addCols(len(cost), cost, lower, upper, len(value), starts[:-1] - starts[0], index, value)
+    else:
+        solver.passModel(model)
     solver.run()
-    if elastic and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-        numbers, ones = np.arange(model.num_row_, dtype=np.int32), np.ones(model.num_row_)
-        price = ones * sum(model.col_cost_)
-        for sign in (ones, -ones):
-            solver.addCols(len(ones), price, 0 * ones, np.inf * ones, len(ones), numbers, numbers, sign)
-        solver.run()
     info = solver.getInfo()
     work.spend(STEP * model.num_row_ + STEP * max(0, info.simplex_iteration_count))
     if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:

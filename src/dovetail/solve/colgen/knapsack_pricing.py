@@ -184,15 +184,8 @@ class Knapsacks:
         decided = np.max(np.where(beside.companions, order, -1), axis=1, initial=-1)
         for step, item in enumerate(items.tolist()):
             need = self._pricing.vectors[item]
-            asked = need > 0
-            number = np.minimum(
-                (capacity[:, asked] // need[asked]).min(axis=1, initial=2**15 - 1), copies[step]
-            )
-            if apart[:, step].any():
-                number[(patterns[:, apart[:, step]] > 0).any(axis=1)] = 0
-            parent = np.repeat(np.arange(len(value)), number + 1)
-            ends = np.cumsum(number + 1)
-            count = np.arange(len(parent)) - np.repeat(ends - number - 1, number + 1)
+            clash: Mask = np.any(patterns[:, apart[:, step]] > 0, axis=1)
+            parent, count = children(taken(clash, capacity, need, copies[step]))
             worth = value = value[parent] + count * dual_values[step]
             capacity = capacity[parent] - count[:, None] * need
             if (decided <= step).any():
@@ -213,6 +206,22 @@ class Knapsacks:
         best = np.argsort(-worth, kind="stable")
         best = best[worth[best] > above]
         return patterns[best].astype(np.int64), worth[best], missed
+
+
+def taken(clash: Mask, capacity: Amounts, need: Amounts, copies: int) -> Amounts:
+    """How many copies of an item partial patterns with that capacity left (L, R) can take, (L,).
+
+    `clash` (L,): those that hold what it cannot share a node with; `copies`: of it at most.
+    """
+    asked = need > 0
+    number = np.minimum((capacity[:, asked] // need[asked]).min(axis=1, initial=2**15 - 1), copies)
+    return np.where(clash, 0, number)
+
+
+def children(number: Amounts) -> tuple[Amounts, Amounts]:
+    """The partial patterns that come of them with up to so many copies of an item: of which, and how many."""
+    parent = np.repeat(np.arange(len(number)), number + 1)
+    return parent, np.arange(len(parent)) - np.repeat(np.cumsum(number + 1) - number - 1, number + 1)
 
 
 # Times the prices that a linear program gives to the others; per resource on the grid, the dearest first.

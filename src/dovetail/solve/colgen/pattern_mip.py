@@ -16,7 +16,7 @@ import numpy as np
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LABELS, LITTLE, STEP, SolveBudget
 from dovetail.solve.colgen.highs import integer_program, minimum
-from dovetail.solve.colgen.knapsack_pricing import Knapsacks
+from dovetail.solve.colgen.knapsack_pricing import Knapsacks, children, taken
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.tolerances import LESS, PROGRAM, ROUNDING, WIDE
@@ -247,16 +247,13 @@ class PatternSearch:
         capacity, value = self._pricing.capacity[column][None].copy(), np.zeros(1)
         patterns: Amounts = np.zeros((1, len(items)), dtype=np.int64)
         for step in range(len(items)):
-            asked = needs[step] > 0
-            most = (capacity[:, asked] // needs[step][asked]).min(axis=1, initial=2**15 - 1)
-            number = np.minimum(most, copies[step])
-            number[(patterns[:, apart[step]] > 0).any(axis=1)] = 0
+            clash: Mask = np.any(patterns[:, apart[step]] > 0, axis=1)
+            number = taken(clash, capacity, needs[step], copies[step])
             size = int(number.sum()) + len(number)
             if size > width * _MOST_FOLLOWED or not self._work.left:
                 return None
             self._work.spend(1 + size // LABELS)
-            parent = np.repeat(np.arange(len(value)), number + 1)
-            count = np.arange(len(parent)) - np.repeat(np.cumsum(number + 1) - number - 1, number + 1)
+            parent, count = children(number)
             value = value[parent] + count * dual_values[step]
             capacity = capacity[parent] - count[:, None] * needs[step]
             chosen = np.flatnonzero((value + capacity @ prices + later[step]) * (1 + ROUNDING) > above)
