@@ -84,6 +84,7 @@ def main() -> int:
     parser.add_argument("--beside", action="store_true", help="with Karpenter's heuristics too")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
     parser.add_argument("--minutes", type=int, help="from the burst on: 60, and 4 with --cluster")
+    parser.add_argument("--patches", default="", metavar="TIME", help="that writes take, such as 20ms")
     arguments = parser.parse_args()
     if arguments.cluster:
         names = arguments.workload or cluster.TEN
@@ -128,7 +129,12 @@ def main() -> int:
     print(HEAD)
     rows = list(
         _played(
-            partial(play, nominate=not arguments.alone, minutes=arguments.minutes or 60),
+            partial(
+                play,
+                nominate=not arguments.alone,
+                minutes=arguments.minutes or 60,
+                patches=arguments.patches,
+            ),
             _line,
             chosen,
             arguments.seeds,

@@ -44,12 +44,16 @@ class Realised:
 
 
 def play(
-    run: tuple[str, int], *, nominate: bool = True, minutes: int = HOUR_MINUTES - BURST_MINUTES
+    run: tuple[str, int],
+    *,
+    nominate: bool = True,
+    minutes: int = HOUR_MINUTES - BURST_MINUTES,
+    patches: str = "",
 ) -> dict[str, Any]:
     """One workload, by name, on one seed: the fields of Realised, and how long it took. So many minutes from
     the burst on: a few are enough to see where its pods go.
     """
-    result, burst = _simulated(run, nominate=nominate, minutes=minutes)
+    result, burst = _simulated(run, nominate=nominate, minutes=minutes, patches=patches)
     found = realised(result.records, burst, result.end)
     name, seed = run
     return {"workload": name, "seed": seed, "seconds": round(result.wall_seconds, 1), **asdict(found)}
@@ -78,6 +82,7 @@ def _simulated(
     nominate: bool = True,
     policy: str = "dovetail",
     minutes: int = HOUR_MINUTES - BURST_MINUTES,
+    patches: str = "",
 ) -> tuple[Result, int]:
     """How it went, and the instant of the burst."""
     name, seed = run
@@ -85,7 +90,8 @@ def _simulated(
     chosen = workload(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scenario"
-        written = chosen.write(path, BURST_MINUTES + minutes, nominate=nominate, policy=policy)
+        length = BURST_MINUTES + minutes
+        written = chosen.write(path, length, nominate=nominate, policy=policy, patches=patches)
         scenario = load(written).seeded(seed)
         return simulate(scenario), scenario.start + BURST_MINUTES * MINUTE
 

@@ -44,10 +44,17 @@ class Workload:
     base_nodes: int = 0  # of a managed group that pods may use, half full when the burst comes
 
     def write(
-        self, folder: Path, minutes: int = HOUR_MINUTES, *, nominate: bool = True, policy: str = "dovetail"
+        self,
+        folder: Path,
+        minutes: int = HOUR_MINUTES,
+        *,
+        nominate: bool = True,
+        policy: str = "dovetail",
+        patches: str = "",
     ) -> Path:
         """The scenario as files in the folder, so long; answers the folder. Without `nominate` the scheduler
-        knows nothing of plans; `policy` is whose heuristics buy and consolidate.
+        knows nothing of plans; `policy` is whose heuristics buy and consolidate; `patches` is how long writes
+        to the API server take.
         """
         (folder / "changes").mkdir(parents=True)
         changes = [{"at": f"10:{BURST_MINUTES:02}", "file": "changes/burst.json"}]
@@ -58,7 +65,7 @@ class Workload:
         _write(folder / "base.json", _listed([node_class("realised"), *self.base]))
         scenario = {
             **self._scenario(changes, minutes),
-            "settings": {"nominatePods": nominate, "policy": policy},
+            "settings": {"nominatePods": nominate, "policy": policy, "patchTime": patches},
         }
         _write(folder / "scenario.yaml", scenario)
         return folder

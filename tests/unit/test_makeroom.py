@@ -10,7 +10,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.controllers.provisioning.makeroom import Apart, Place, swap_for, unstarted
+from dovetail.controllers.provisioning.makeroom import Apart, Place, ahead, swap_for, unstarted
 from dovetail.model.labels import DO_NOT_DISRUPT, HOSTNAME, ZONE
 
 
@@ -163,3 +163,49 @@ def test_what_others_keep_away_from_themselves() -> None:
         assert apart.keeps(web) is kept
         apart.follow(one, web)
         assert not apart.keeps(web)
+
+
+NODES = [
+    decode({"metadata": {"name": f"{zone}{n}", "labels": {ZONE: zone}}}, Node)
+    for zone in "abc"
+    for n in (1, 2)
+]
+
+
+def alike(node: str, *, app: str = "web", skew: int = 1, must: bool = True, gone: bool = False) -> Pod:
+    """A pod of an app that is spread over zones, on that node or, if that is "", waiting."""
+    rule = {
+        "maxSkew": skew,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule" if must else "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    meta = {"name": node or "new", "namespace": "default", "labels": {"app": app}}
+    spec = {"nodeName": node or None, "containers": [], "topologySpreadConstraints": [rule]}
+    return decode({"metadata": meta, "spec": spec, "status": {"phase": "Failed" if gone else "Pending"}}, Pod)
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ("", ""),
+        ("a1", "a"),
+        ("a1 b1", "ab"),
+        ("a1 b1 c2", ""),
+        ("a1 a2 b1 c1", "a"),
+        ("a1 a2 b1 b2 c1", "ab"),
+        ("unknown a1 b1 c1", ""),
+    ],
+)
+def test_in_which_zones_a_pod_would_be_refused(there: str, expected: str) -> None:
+    pods = [alike(name) for name in there.split()]
+    assert "".join(zone for zone in "abc" if ahead(alike(""), zone, pods, NODES)) == expected
+
+
+def test_only_what_the_rule_counts_and_lives_is_ahead() -> None:
+    pods = [alike("a1"), alike("a2")]
+    assert ahead(alike(""), "a", pods, NODES)
+    assert not ahead(alike("", skew=3), "a", pods, NODES)
+    assert not ahead(alike("", must=False), "a", pods, NODES)
+    assert not ahead(alike(""), "a", [alike("a1", app="other"), alike("a2", gone=True)], NODES)
+    assert not ahead(alike("", app="other"), "a", [alike("a1")], NODES)  # it does not count itself

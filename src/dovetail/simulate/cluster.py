@@ -42,6 +42,7 @@ from dovetail.simulate.scenario.scenario import Scenario
 from dovetail.simulate.scenario.settings import operator_settings
 from dovetail.simulate.scenario.trace import play
 from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.slow import SlowClient
 from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
 from dovetail.simulate.workloads.runner import Workloads
@@ -80,9 +81,9 @@ class Cluster:
             self.server.client("kubelet"), clock, NodeOptions(seed, scenario.latencies, taints)
         )
         self._volumes = Volumes(self.server.client("volumes"), tuple(catalog.zones(file.region)), seed)
-        self._scheduler = Scheduler(
-            self.server.client("scheduler"), clock, seed, bind_volumes=self._volumes.bind
-        )
+        self._patch_time = parse_duration(file.settings.patch_time or "0s")
+        scheduling = SlowClient(self.server, "scheduler", mean=self._patch_time, seed=seed)
+        self._scheduler = Scheduler(scheduling, clock, seed, bind_volumes=self._volumes.bind)
         self._workloads = Workloads(
             self.server.client("workloads"), clock, log, seed=seed, curves=scenario.curves
         )
@@ -165,7 +166,14 @@ class Cluster:
         """The controllers; with faults, what goes wrong as well."""
         file = self._scenario.file
         settings = operator_settings(file.settings, self._scenario.duration, self._check_plan)
-        client = AuditedClient(self.server, "karpenter", self._watchdog, self._report)
+        client = AuditedClient(
+            self.server,
+            "karpenter",
+            self._watchdog,
+            self._report,
+            mean=self._patch_time,
+            seed=self._scenario.seed,
+        )
         planner: Planner = InlinePlanner(self._clock, file.settings.work_per_second)
         if file.settings.policy == "karpenter":
             planner = KarpenterPlanner(self._clock, file.settings.work_per_second)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, within
@@ -31,11 +31,13 @@ from dovetail.disrupt.budgets import allow_any
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.pods import do_not_disrupt
 from dovetail.kube.client import ChangeType
+from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU, MEMORY, Resources, add, fits, pod_requests, subtract, total
 from dovetail.model.selector import NOTHING
+from dovetail.model.spread import spread_rules
 
 MOST = 4  # pods that are made anew for one that lost its room
 FEW = 32  # nodes that are looked at for one
@@ -173,6 +175,23 @@ def unstarted(pod: Pod, now: int) -> bool:
     )
 
 
+def ahead(pod: Pod, zone: str, pods: Collection[Pod], nodes: Iterable[Node]) -> bool:
+    """True iff the pod would be refused in that zone until others like it are in another. Pure."""
+    rules = [rule for rule in spread_rules(pod) if rule.hard and rule.key == labels.ZONE]
+    if not rules:
+        return False
+    zones = {one.metadata.name: one.metadata.labels.get(labels.ZONE, "") for one in nodes}
+    for rule in rules:
+        counts = dict.fromkeys([zone, *filter(None, zones.values())], 0)
+        for one in pods:
+            there, meta = zones.get(one.spec.node_name), one.metadata
+            if there and not (one.deleting or one.terminal) and rule.counts(meta.namespace, meta.labels):
+                counts[there] += 1
+        if counts[zone] + rule.selects_self - min(counts.values()) > rule.max_skew:
+            return True
+    return False
+
+
 class Apart:
     """Which pods others keep away from themselves: their required anti-affinity, each rule counted once."""
 
@@ -253,7 +272,7 @@ class RoomMaker:
             if pod is None or place is None or not self._helps(pod) or not self._full(place):
                 return None
             zone = zone_of(place) if leans(pod) else ""
-            if not self._in_vain(pod, zone) and not self._larger(pod):
+            if not self._in_vain(pod, zone) and not self._larger(pod) and not self._ahead(pod, zone):
                 swap = self._swap(pod, zone, self._places(self._pools(), key), self._scarce())
                 if swap is None:
                     self._vain[owner_of(pod) or key, zone] = self._context.clock.monotonic()
@@ -273,6 +292,9 @@ class RoomMaker:
         return any(
             size(one) > size(pod) and self._state.promised(one) is not None for one in self._state.pods_on("")
         )
+
+    def _ahead(self, pod: Pod, zone: str) -> bool:
+        return bool(zone) and ahead(pod, zone, self._state.all(Pod), self._state.all(Node))
 
     def _scarce(self) -> frozenset[str]:
         """Zones of machines on which pods have lost their room."""
@@ -359,8 +381,12 @@ class RoomMaker:
             self._state.withdraw(pod)
         until, done = self._context.clock.monotonic() + LONGEST, list[Swap]()
         places: dict[str, Place] | None = None  # as things stand: until something is waited for
-        for number, (pod, zone) in enumerate(wanted[:MOST_PODS], 1):
-            scarce = {other for _, other in wanted[number:]}
+        rest = list(wanted[:MOST_PODS])
+        while rest:
+            # One whose zone is ahead would be refused there, lose the room, and another pod would have it.
+            turn = next((n for n, item in enumerate(rest) if not self._ahead(*item)), 0)
+            pod, zone = rest.pop(turn)
+            scarce = {other for _, other in (*rest, *wanted[MOST_PODS:])}
             while self._context.clock.monotonic() < until and self._may_try(pod):
                 # Each is looked for as things stand then: what is to leave may have started meanwhile.
                 if places is None:

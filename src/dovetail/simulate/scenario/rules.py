@@ -165,5 +165,8 @@ def _settings(document: Document, settings: Settings) -> None:
     ):
         if number < least:
             raise document.error(f"{number} is less than {least}", f"settings.{name}")
+    written = settings.patch_time
+    if written and document.parse("settings.patchTime", parse_duration, written) < 0:
+        raise document.error(f"{written!r} is less than no time", "settings.patchTime")
     if settings.work_per_second <= 0:
         raise document.error("work per second must be more than 0", "settings.workPerSecond")

@@ -179,6 +179,8 @@ class Settings(Section, frozen=True, kw_only=True):
     feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND
+    # Of a patch by the controllers or the scheduler, drawn from half to one and a half of it.
+    patch_time: str = ""
 
 
 class ScenarioFile(Section, frozen=True, kw_only=True):

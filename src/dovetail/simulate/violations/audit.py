@@ -9,17 +9,26 @@ from dovetail.api.core import Pod
 from dovetail.api.meta import Object
 from dovetail.base.eventlog import EventLog
 from dovetail.kube.memory import MemoryServer
-from dovetail.kube.memory.client import MemoryClient
+from dovetail.simulate.slow import SlowClient
 from dovetail.simulate.violations import Violation, Watchdog
 
 Report = Callable[[Iterable[Violation]], None]
 
 
-class AuditedClient(MemoryClient):
+class AuditedClient(SlowClient):
     """Shows deletions of pods to the watchdog before they have their effect."""
 
-    def __init__(self, server: MemoryServer, user: str, watchdog: Watchdog, report: Report) -> None:
-        super().__init__(server, user)
+    def __init__(
+        self,
+        server: MemoryServer,
+        user: str,
+        watchdog: Watchdog,
+        report: Report,
+        *,
+        mean: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(server, user, mean=mean, seed=seed)
         self._watchdog = watchdog
         self._report = report
 
