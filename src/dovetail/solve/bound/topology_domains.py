@@ -176,10 +176,11 @@ class Domains:
             if np.prod(most + 1, axis=1).max() > _SETS or not work.left:
                 return None
             most[number, each] = self._held(program, number, np.flatnonzero(size == each))
-        tables = [
-            _Domain(sites, topology_sites, (first, self._open), limits, work)
-            for sites, limits in zip(self._sites, most.astype(np.int64), strict=True)
-        ]
+        tables: list[_Domain] = []
+        for sites, limits in zip(self._sites, most.astype(np.int64), strict=True):
+            if not work.left:
+                return None
+            tables.append(_Domain(sites, topology_sites, (first, self._open), limits, work))
         useful = [each.useful[each.price[each.useful] < below * NANO_DOLLARS] for each in tables]
         cost = np.concatenate([each.price[some] for each, some in zip(tables, useful, strict=True)])
         # The pods of a size in a domain are in its set; and there is one set at most.
