@@ -208,12 +208,10 @@ class Domains:
     def _held(self, program: highspy.HighsLp, number: int, kinds: Amounts) -> int:
         """How many pods of these kinds a domain holds at most, by a program without costs."""
         most = int(self._most[number, kinds].sum())
-        if not most:
-            return 0
         cost = np.zeros(len(self._factors))
         cost[number * self._most.shape[1] + kinds] = -1.0
         program.col_cost_ = cost
-        found = optimum(program, self._work)
+        found = optimum(program, self._work) if most else None
         return min(most, int(-found.least + LINEAR)) if found and found.least < 0 else most
 
     def _program(self, cost: Floats, rows: Floats, most: Floats) -> highspy.HighsLp:
