@@ -75,7 +75,7 @@ SETTLED = SECOND // 5  # since a pod got a place: the scheduler has come to it
 # a second. Never longer than the last of these, whatever the number of pods.
 TRY, LONGEST_FILL = SECOND // 100, 3 * SECOND // 2
 LONGEST_BACKOFF = 10 * SECOND  # of the scheduler's: until it tries a pod again that it refused often
-# Nodes and pods of a cluster beside which openings are played: the view of all of them takes 20 ms.
+# Nodes and pods of a cluster beside which openings are played: the view of all of them takes 30 ms.
 MOST_BESIDE = 2_000
 ALL_NODES = "all"  # the one key of the queue that opens nodes
 

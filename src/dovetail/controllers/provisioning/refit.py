@@ -23,9 +23,9 @@ from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement
 from dovetail.model.resources import CPU, MEMORY, add, fits, pod_requests, subtract, total
 
-ROUNDS = 4  # of plans made anew, at most: none of nine bursts gained by a fifth
+ROUNDS = 4  # of plans made anew, at most: nine bursts needed two
 MOST_ANEW = 4  # nodes that are bought anew at once, beside what is left
-# Pods that are played in all, each so often: of 130 pods 300 plays, which take up to 3 s of a core between
+# Pods that are played in all, each so often: of 130 pods 300 plays, which take up to 4 s of a core between
 # others' turns.
 MOST_PLAYED = 40_000
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
