@@ -274,7 +274,8 @@ class TopologyBound:
             patterns = joined((master.patterns, listed[0]), len(rows.pods))
             master = Master(self._instance, rows, patterns.distinct())
         value, best, most = master.reduced(linear), Ruled(bound), HALF * _MOST_PATTERNS * _times(work)
-        first, share = np.arange(len(value)) < many, HALF if spared else MOST
+        # Of patterns that are not listed the choice proves nothing: nodes per site have their share, then.
+        first, share = np.arange(len(value)) < many, HALF if spared or not slack else MOST
         part = work.part(share)
         while part.left:
             kept = value <= price / NANO_DOLLARS - linear.least
