@@ -25,7 +25,8 @@ from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 from dovetail.solve.tolerances import LINEAR, SEVERAL
 
-_SETS = 4_000  # of pods in a domain, by their sizes
+# Sets of pods in a domain, by their sizes, and in all: a table of 3,888 takes 22 MB, more with the square.
+_SETS, _ALL_SETS = 4_000, 16_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,8 @@ class Domains:
         most = np.ceil(mean)[None].repeat(len(self._sites), axis=0)  # at least so many somewhere
         program = self._program(np.zeros(len(self._factors)), np.zeros((0, len(self._factors))), np.zeros(0))
         for number, each in (*np.ndindex(most.shape), (0, 0)):
-            if np.prod(most + 1, axis=1).max() > _SETS or not work.left:
+            sets = np.prod(most + 1, axis=1)
+            if sets.max() > _SETS or sets.sum() > _ALL_SETS or not work.left:
                 return None
             most[number, each] = self._held(program, number, np.flatnonzero(size == each))
         tables: list[_Domain] = []
