@@ -191,6 +191,19 @@ def with_disks() -> World:
     return world
 
 
+def crowded() -> World:
+    """As with disks: web-1 is crowded out by job-1, and nothing that is there makes room for it."""
+    world = with_disks()
+    world.node("n3", 4)
+    for name in ("fixed-1", "fixed-2"):
+        world.pod(name, 1, "n3", **VOLUME)
+    world.pod("wide-1", 2, "n2", **VOLUME)
+    world.pod("job-1", 2, "n4")
+    world.bind("job-1", 2, "n1")
+    assert world.places()["web-1"] == "n1"
+    return world
+
+
 def test_places_are_passed_on_over_a_third_machine() -> None:
     world = with_disks()
     world.pod("small-1", 1, "n2")
@@ -265,14 +278,7 @@ def test_crowded_machines_are_looked_at_again_only_when_a_place_changed(
             return super().waiting(machine)
 
     monkeypatch.setattr("dovetail.controllers.provisioning.exchange.Moment", Seen)
-    world = with_disks()
-    world.node("n3", 4)
-    for name in ("fixed-1", "fixed-2"):
-        world.pod(name, 1, "n3", **VOLUME)
-    world.pod("wide-1", 2, "n2", **VOLUME)
-    world.pod("job-1", 2, "n4")
-    world.bind("job-1", 2, "n1")
-    assert world.places()["web-1"] == "n1"
+    world = crowded()
     looks.clear()
     world.bind("fixed-1", 1, "n3", **VOLUME)  # in its own place
     assert not looks
@@ -286,14 +292,7 @@ def test_where_many_machines_have_places_several_bindings_go_by_before_a_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dovetail.controllers.provisioning.exchange.OFTEN", 2)
-    world = with_disks()
-    world.node("n3", 4)
-    for name in ("fixed-1", "fixed-2"):
-        world.pod(name, 1, "n3", **VOLUME)
-    world.pod("wide-1", 2, "n2", **VOLUME)
-    world.pod("job-1", 2, "n4")
-    world.bind("job-1", 2, "n1")
-    assert world.places()["web-1"] == "n1"
+    world = crowded()
     world.node("n5", 2, disk="ssd")
     world.pod("late-1", 0, "n5", **VOLUME)
     world.bind("fixed-1", 1, "n3", **VOLUME)

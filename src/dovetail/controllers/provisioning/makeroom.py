@@ -384,7 +384,9 @@ class RoomMaker:
         rest = list(wanted[:MOST_PODS])
         while rest:
             # One whose zone is ahead would be refused there, lose the room, and another pod would have it.
-            turn = next((n for n, item in enumerate(rest) if not self._ahead(*item)), 0)
+            # Copies in one zone are ahead alike, and each answer takes a look at all pods.
+            alike = {(owner_of(one) or one.key, at): n for n, (one, at) in reversed([*enumerate(rest)])}
+            turn = next((n for n in sorted(alike.values()) if not self._ahead(*rest[n])), 0)
             pod, zone = rest.pop(turn)
             scarce = {other for _, other in (*rest, *wanted[MOST_PODS:])}
             while self._context.clock.monotonic() < until and self._may_try(pod):
