@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,10 +15,15 @@ from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.controllers.brakes.brakes import BrakeOptions
+from dovetail.controllers.disruption.consolidation import Strategy
 from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
+from dovetail.disrupt.consolidation.memory import Memory
+from dovetail.disrupt.consolidation.question import Question
+from dovetail.disrupt.consolidation.search import Asking, search
 from dovetail.disrupt.pause import read_pause
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
+from dovetail.solve.budget import SolveBudget
 from dovetail.testing.guests import node_class
 
 Document = dict[str, Any]
@@ -329,3 +335,30 @@ def test_nodes_take_pods_as_before_once_none_may_go(how: str) -> None:
         assert not _avoided(world)
 
     play(script)
+
+
+def test_a_search_that_found_nothing_is_followed_by_a_rest_in_proportion_to_the_nodes() -> None:
+    """Pods that come one after the other change what is asked at each look, every 10 s."""
+
+    def searches(rest: int) -> list[int]:
+        asked: list[int] = []
+
+        def counted(question: Question, memory: Memory, work: SolveBudget, now: int) -> Asking:
+            asked.append(now)
+            return (yield from search(question, memory, work, now))
+
+        async def script(world: Operated) -> None:
+            world.create(node_class(), sizes("m5.2xlarge"), replicas("a", 7, cpu="1900m"))
+            await world.clock.sleep(3 * MINUTE)
+            assert types_of(world) == ["m5.2xlarge"] * 2
+            asked.clear()
+            for number in range(24):
+                world.create(pod(f"late-{number}", cpu="10m"))
+                await world.clock.sleep(10 * SECOND)
+
+        play(script, strategy=Strategy(counted, rest=rest))
+        return asked
+
+    often, seldom = searches(0), searches(20 * SECOND)
+    assert len(often) > 2 * len(seldom) > 0
+    assert all(later - earlier >= 40 * SECOND for earlier, later in pairwise(seldom))

@@ -63,10 +63,16 @@ class _Idle:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How moves are searched for, and what makes a plan one: Dovetail's own, or a rival's in a simulation."""
+    """How moves are searched for, and what makes a plan one: Dovetail's own, or a rival's in a simulation.
+
+    `rest`, in nanoseconds, follows a search that found nothing, for each node, up to a minute: each search
+    looks at all of them, and where pods come or go all the time something is otherwise at each look. (A day's
+    rising traffic, 630 nodes, 22 minutes: 17 searches of 48, a sixth of all CPU, one move of five less.)
+    """
 
     search: Callable[[Question, Memory, SolveBudget, int], Asking] = search
     judge: Callable[[Question, Sequence[Candidate], Problem, Plan], Move] = judged
+    rest: int = SECOND // 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class Consolidation:
         self._moves = moves
         self._unanswered = Unanswered(context)
         self._idle: _Idle | None = None
+        self._rests_until = 0  # by the monotonic clock
 
         def candidate(view: NodeView) -> Candidate:
             return candidate_of(view, options.minimum, options.surcharge)
@@ -115,6 +122,8 @@ class Consolidation:
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
+        if self._context.clock.monotonic() < self._rests_until:
+            return Decision(None, more=True)
         now, sight = self._context.clock.now(), self._sight(views)
         idle, revision = self._idle, self._context.state.revision
         if idle is not None and now - idle.at < _IDLE and sight == idle.sight:
@@ -139,6 +148,9 @@ class Consolidation:
         if finding.move is None:
             notes = *notes, *reported
             self._idle = _Idle(sight, now, revision, timed, notes) if finding.complete else None
+            if finding.complete:
+                rest = min(_IDLE, len(views) * self._options.strategy.rest)
+                self._rests_until = self._context.clock.monotonic() + rest
             return Decision(None, notes, self._next(finding, views), more=not finding.complete)
         self._idle = None
         others = tuple((len(one.candidates), len(one.claims), one.saving) for one in finding.others)

@@ -34,6 +34,7 @@ class KarpenterPlanner:
 
 
 def rival_settings(settings: Settings) -> Settings:
-    """The settings without what only Dovetail does: nominating nodes to the scheduler, and asking twice."""
-    strategy = Strategy(search, judged)
+    """The settings without what only Dovetail does: nominating nodes to the scheduler, asking twice, and
+    resting after a search that found nothing."""
+    strategy = Strategy(search, judged, rest=0)
     return replace(settings, strategy=strategy, nominate_pods=False, plain_plans=True)
