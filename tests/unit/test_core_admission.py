@@ -285,3 +285,29 @@ def test_refused_as_a_real_server_does(document: dict[str, Any], where: str) -> 
 )
 def test_admitted_as_a_real_server_does(document: dict[str, Any]) -> None:
     admit(document)
+
+
+def test_copies_of_a_pod_share_their_spec() -> None:
+    first, second = (admit({**pod(priority=7), "metadata": {"name": name}}) for name in ("a", "b"))
+    assert first["spec"] is second["spec"]
+    assert [one["metadata"]["name"] for one in (first, second)] == ["a", "b"]
+    other = admit(pod(priority=8))
+    assert (first["spec"]["priority"], other["spec"]["priority"]) == (7, 8)
+
+
+def test_what_is_wrong_with_copies_is_said_of_each() -> None:
+    nameless = {**pod(), "spec": {"containers": []}}
+    assert causes(nameless) == causes(nameless) != []
+    named = {**pod(), "metadata": {"name": "x", "labels": {"-": "x"}}}
+    assert admit(pod())["spec"] == pod()["spec"]
+    assert causes(named) == causes(named) != []
+    for _ in range(2):
+        with pytest.raises(BadRequest):
+            admit(pod(unheardOf=1))
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1 << 70, object()])
+def test_a_spec_that_is_no_json_is_refused_and_not_taken_for_another(value: Any) -> None:
+    admit(pod(priority=None))
+    with pytest.raises((Invalid, BadRequest)):
+        admit(pod(priority=value))

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from dovetail.api import keda
 from dovetail.api.core_schema import core_schema, default_pod_spec, object_meta, pod_specs
 from dovetail.api.karpenter.definitions import DEFINITIONS
@@ -24,6 +26,10 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 # Names of roles and bindings may hold colons.
 _FREE_NAMES = "rbac.authorization.k8s.io/"
+_POD = "v1", "Pod"
+_PLAIN: Document = {"containers": [{"name": "a"}]}  # a spec with which nothing is wrong
+_LONGEST_SPEC = 1 << 14  # bytes: longer ones are read each time, so that few are kept
+_ENCODER = msgspec.json.Encoder()
 _REQUIRED = "FieldValueRequired"
 _LARGEST = (1 << 63) - 1
 _MOST_REPLICAS = (1 << 31) - 1
@@ -71,8 +77,45 @@ def admit(document: Document, old: Document | None = None) -> Document:
     """The document with the server's defaults; `old` is the stored object that an update replaces.
 
     Raises BadRequest for fields that the kind does not have, Invalid with one cause per broken rule. The
-    input is left as it is. Kinds that are not known pass as they are.
+    input is left as it is. Kinds that are not known pass as they are. Copies of a pod share their spec, which
+    must not be changed.
     """
+    spec = document.get("spec") if old is None and _named_kind(document) == _POD else None
+    known = _spec_of_copies(spec) if isinstance(spec, dict) else None
+    if known is None:
+        return _admitted(document, old)
+    return {**_admitted({**document, "spec": _PLAIN}, None), "spec": known}
+
+
+def _spec_of_copies(spec: Document) -> Document | None:
+    """The spec of a new pod as it is stored, if it is seen at once that nothing is wrong with it.
+
+    Of 50,000 pods on 5,000 nodes that a simulation began with, admitting them was a sixth of the time.
+    """
+    try:
+        text = _ENCODER.encode(spec)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    known = _read_spec(text) if len(text) <= _LONGEST_SPEC else None
+    # What is not written as it is, such as infinite numbers, would be another one.
+    return known[1] if known is not None and known[0] == spec else None
+
+
+@lru_cache(maxsize=256)
+def _read_spec(text: bytes) -> tuple[Document, Document] | None:
+    """The spec that is written there, and as it is stored; None if something is wrong with it.
+
+    The rules of a pod itself look at its metadata.
+    """
+    spec = msgspec.json.decode(text)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    try:
+        return spec, _admitted(pod, None)["spec"]
+    except (BadRequest, Invalid):
+        return None
+
+
+def _admitted(document: Document, old: Document | None) -> Document:
     schema = schema_of(document)
     if schema is None:
         return document

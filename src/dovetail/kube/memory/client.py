@@ -49,7 +49,7 @@ class MemoryClient:
         return _Views(watch)
 
     async def create(self, obj: T) -> T:
-        view: T = self._server.create(encode(obj)).view
+        view: T = self._server.create_own(encode(obj)).view
         return view
 
     async def patch(

@@ -315,8 +315,11 @@ class MemoryServer:
 
         `created` (ns since the epoch) is when an object was made that is older than what is played.
         """
-        kind = rules.kind_of(document)
-        new: Document = clone(document)
+        return self.create_own(clone(document), created)
+
+    def create_own(self, new: Document, created: int | None = None) -> Record[Any]:
+        """The same with a document that is the server's from now on, and need not be copied."""
+        kind = rules.kind_of(new)
         meta: Document = new.setdefault("metadata", {})
         if meta.get("resourceVersion"):
             raise ApiError("resourceVersion should not be set on objects to be created")

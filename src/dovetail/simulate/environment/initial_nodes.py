@@ -110,7 +110,7 @@ class InitialNodes:
             if self._clock.now() > self._until:
                 self._places.clear()
             elif place := self._place(decode(found, Pod)):
-                found["spec"]["nodeName"] = place
+                return {**found, "spec": {**found["spec"], "nodeName": place}}
         return found
 
     def _place(self, pod: Pod) -> str:
