@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from test_consolidation_candidates import candidate, existing, question
 
 from dovetail.disrupt.consolidation.appraisal import Appraisal
@@ -135,6 +139,55 @@ def test_pods_that_find_no_room_are_reported_and_nothing_moves() -> None:
     assert (seen.capacity == before).all()
     assert not room.move(shapes, asked.candidates[0])
     assert room.homeless([small], asked.candidates[0]) == []
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 30))
+def test_room_is_that_of_a_plain_first_fit_whatever_was_asked_before(drawn: Random, number: int) -> None:
+    """Searches begin where the last one ended: what they find is what a look at all nodes does."""
+    names = [f"n{index}" for index in range(number)]
+    free = {name: (drawn.randrange(0, 9000, 500), drawn.randrange(0, 9000, 500)) for name in names}
+    refused = tuple((drawn.choice(SHAPES), drawn.choice(names)) for _ in range(number))
+    asked = question(*map(node, names), names="")
+    asked = replace(asked, problem=replace(asked.problem, nodes=tuple(map(existing, names))))
+    seen = appraisal(free, refused)
+    room, there = Room(asked, seen, ()), {name: list(amounts) for name, amounts in free.items()}
+    gone, filled = set[str](), set[str]()
+    for _ in range(20):
+        own, letters = drawn.choice(names), [drawn.choice(SHAPES) for _ in range(drawn.randrange(1, 5))]
+        hosts = {name: tuple(amounts) for name, amounts in there.items() if name not in {own, *gone}}
+        lost, places = first_fit(sorted(letters, key=_largest), hosts, refused)
+        shapes = [SHAPES.index(letter) for letter in letters]
+        if drawn.random() < 0.5:
+            assert room.homeless(shapes, node(own)) == [SHAPES.index(letter) for letter in lost]
+        elif own not in gone:
+            goes = not lost and own not in filled
+            assert room.move(shapes, node(own)) is goes
+            if goes:
+                gone.add(own)
+                filled.update(name for name, _ in places)
+                for name, letter in places:
+                    there[name] = [has - asks for has, asks in zip(there[name], SIZES[letter], strict=True)]
+
+
+def _largest(letter: str) -> tuple[int, int]:
+    return -max(SIZES[letter]), SHAPES.index(letter)
+
+
+def first_fit(
+    letters: list[str], hosts: dict[str, tuple[int, ...]], refused: tuple[tuple[str, str], ...]
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Those of the pods that find no room on the nodes in their order, and where the others go."""
+    lost, places = list[str](), list[tuple[str, str]]()
+    for letter in letters:
+        for name, amounts in hosts.items():
+            left = tuple(has - asks for has, asks in zip(amounts, SIZES[letter], strict=True))
+            if (letter, name) not in refused and min(left) >= 0:
+                hosts[name] = left
+                places.append((name, letter))
+                break
+        else:
+            lost.append(letter)
+    return lost, places
 
 
 def test_looking_at_many_nodes_for_many_pods_costs_more() -> None:

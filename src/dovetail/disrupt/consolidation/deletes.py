@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import ge
 
 import numpy as np
 
@@ -57,6 +58,10 @@ class Room:
         self._filled: dict[int, None] = {}  # nodes that took pods: they stay
         # Shapes that fit nowhere any more, whatever was tried: room that stays taken only shrinks.
         self._hopeless: dict[int, None] = {}
+        # Per shape, the first node that takes such a pod: none in front of it does any more, likewise.
+        self._start: dict[int, int] = {}
+        self._needs = appraisal.vectors.tolist()
+        self._sizes = [(-max(need), shape) for shape, need in enumerate(self._needs)]
 
     def move(self, shapes: Sequence[int], candidate: Candidate) -> bool:
         """Move these pods off the node; False, and nothing moved, if they do not all fit elsewhere."""
@@ -89,7 +94,7 @@ class Room:
         return left
 
     def _largest_first(self, shapes: Sequence[int]) -> list[int]:
-        return sorted(shapes, key=lambda shape: (-int(self._vectors[shape].max()), shape))
+        return sorted(shapes, key=self._sizes.__getitem__)
 
     def _give_back(self, taken: Sequence[tuple[int, int]]) -> None:
         for host, shape in taken:
@@ -100,21 +105,33 @@ class Room:
 
         `tried`: room is taken that may be given back.
         """
-        host = self._host(shape, own, tried=tried)
+        host = self._start.get(shape, -1)
+        if host < 0 or host == own or not self._fits(shape, host):
+            host = self._host(shape, own, tried=tried)
         if host >= 0:
             self._free[:, host] -= self._vectors[shape]
         return host
 
+    def _fits(self, shape: int, host: int) -> bool:
+        """True iff such a pod fits there as it is now."""
+        if not (self._open[host] and self._hosts[shape, host]):
+            return False
+        return all(map(ge, self._free[:, host].tolist(), self._needs[shape]))
+
     def _host(self, shape: int, own: int, *, tried: bool) -> int:
         """The first node that takes such a pod, other than its own; -1 if there is none."""
-        fits = self._hosts[shape] & self._open
-        for free, need in zip(self._free, self._vectors[shape].tolist(), strict=True):
-            fits &= free >= need
-        if not fits.any():
+        start = self._start.get(shape, 0)
+        fits = self._hosts[shape, start:] & self._open[start:]
+        for free, need in zip(self._free, self._needs[shape], strict=True):
+            fits &= free[start:] >= need
+        host = int(fits.argmax())
+        if not fits[host]:
             if not tried:
                 self._hopeless[shape] = None
             return -1
-        if fits[own]:
-            fits[own] = False
-        host = int(fits.argmax())
-        return host if fits[host] else -1
+        if not tried:
+            self._start[shape] = start + host
+        if start + host == own:
+            fits[host] = False
+            host = int(fits.argmax())
+        return start + host if fits[host] else -1

@@ -8,7 +8,6 @@ whatever plan would be made: all other rules and pods only take room away.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dovetail.api.core import Pod, Toleration
@@ -17,6 +16,7 @@ from dovetail.disrupt.consolidation.demand import Asked, Demand, demand
 from dovetail.disrupt.consolidation.question import NODES, Alike, Candidate, Question
 from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
+from dovetail.model.occupancy import Counted
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
@@ -107,7 +107,8 @@ class SpreadRoom:
         guards = (guard.pod for node in problem.nodes for guard in node.occupancy.guarded)
         self._guarded = any(map(_guards_domain, (*problem.pods, *guards)))
         self._by_name = {node.name: node for node in problem.nodes}
-        self._counts: dict[SpreadRule, Mapping[str, int]] = {}
+        self._counts: dict[SpreadRule, Counter[str]] = {}
+        self._alike: dict[str, list[tuple[Counted, Counter[str]]]] = {}  # by key of a label
         self._nodes: dict[str, Counter[str]] = {}  # by key of a label, how many nodes each domain has
         # By that and what a pod asks for, how many such pods each domain has room for.
         self._room: dict[tuple[str, Asked, tuple[Toleration, ...]], Counter[str]] = {}
@@ -134,16 +135,14 @@ class SpreadRoom:
         elsewhere = (name for name, number in nodes.items() if number > (own is not None and name == at))
         if not reached or not reached.issuperset(elsewhere) or len(reached) < rule.min_domains:
             return False
-        counts = self._counts.get(rule)
-        if counts is None:
-            counts = self._counts[rule] = _counted(self._problem.nodes, rule, key)
-        here = _counted([own] if own is not None else [], rule, key)
+        counts = self._counted(rule, key)
+        here = _matching(own, rule) if own is not None else 0
         asked = demand(pod)
         room = self._room_for(key, asked)
         less = _slots(own, asked) if own is not None and own.name in self._open else 0
         return not shared_out(
             [
-                (counts.get(name, 0) - here.get(name, 0), room[name] - (less if name == at else 0))
+                (counts[name] - (here if name == at else 0), room[name] - (less if name == at else 0))
                 for name in sorted(reached)
             ],
             alike.number,
@@ -157,6 +156,31 @@ class SpreadRoom:
         if found is None:
             tags = (node.labels.get(key, "") for node in self._problem.nodes)
             found = self._nodes[key] = Counter(name for name in tags if name)
+        return found
+
+    def _counted(self, rule: SpreadRule, key: str) -> Counter[str]:
+        """The pods that the rule counts, by domain."""
+        counts = self._counts.get(rule)
+        if counts is None:
+            counts = self._counts[rule] = Counter()
+            for one, there in self._present(key):
+                if _counts(rule, one):
+                    counts.update(there)
+        return counts
+
+    def _present(self, key: str) -> list[tuple[Counted, Counter[str]]]:
+        """The pods that there are, those that are alike together, by domain."""
+        found = self._alike.get(key)
+        if found is None:
+            groups: dict[int, tuple[Counted, Counter[str]]] = {}
+            for node in self._problem.nodes:
+                domain = node.labels.get(key, "")
+                for one, number in node.occupancy.alike:
+                    group = groups.get(id(one))  # nearly always the same object for equal ones
+                    if group is None:
+                        group = groups[id(one)] = one, Counter()
+                    group[1][domain] += number
+            found = self._alike[key] = [*groups.values()]
         return found
 
     def _room_for(self, key: str, asked: Demand) -> Counter[str]:
@@ -193,18 +217,14 @@ def _slots(node: ExistingNode, asked: Demand) -> int:
     return max(0, min(each))
 
 
-def _counted(nodes: Iterable[ExistingNode], rule: SpreadRule, key: str) -> Mapping[str, int]:
-    """The pods that the rule counts, by domain."""
-    found: Counter[str] = Counter()
-    known: dict[int, bool] = {}  # by the identity of labels
-    for node in nodes:
-        for (namespace, labels, deleting), number in node.occupancy.alike:
-            counts = known.get(id(labels))
-            if counts is None:
-                counts = known[id(labels)] = rule.counts(namespace, labels)
-            if counts and not deleting:
-                found[node.labels.get(key, "")] += number
-    return found
+def _matching(node: ExistingNode, rule: SpreadRule) -> int:
+    """How many of its pods the rule counts."""
+    return sum(number for one, number in node.occupancy.alike if _counts(rule, one))
+
+
+def _counts(rule: SpreadRule, one: Counted) -> bool:
+    namespace, labels, deleting = one
+    return not deleting and rule.counts(namespace, labels)
 
 
 @by_identity(MOST_PODS)
