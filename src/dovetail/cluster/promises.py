@@ -10,8 +10,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition
 from dovetail.base.clock import SECOND
+from dovetail.base.memo import by_identity
 from dovetail.cluster.nodes import Machine, allocatable
 from dovetail.model.resources import Resources, fits, pod_requests, subtract, total
 from dovetail.units.timestamp import parse_rfc3339
@@ -58,7 +60,12 @@ def ready_since(machine: Machine) -> int | None:
     """Since when pods can be bound there, in nanoseconds; None while it is still coming up."""
     if not machine.initialized:
         return None
-    initialized = condition(machine.claim.status.conditions, "Initialized") if machine.claim else None
+    return _initialized_at(machine.claim) if machine.claim is not None else 0
+
+
+@by_identity(16_384)
+def _initialized_at(claim: NodeClaim) -> int:
+    initialized = condition(claim.status.conditions, "Initialized")
     known = initialized is not None and initialized.last_transition_time
     return parse_rfc3339(initialized.last_transition_time) if initialized and known else 0
 

@@ -380,13 +380,21 @@ class RoomMaker:
         for pod, _ in wanted:  # nominated as before, they would keep each other from their turns
             self._state.withdraw(pod)
         until, done = self._context.clock.monotonic() + LONGEST, list[Swap]()
-        places: dict[str, Place] | None = None  # as things stand: until something is waited for
+        # As things stand: until something is waited for.
+        places: dict[str, Place] | None = None
+        known: dict[tuple[str, str], bool] = {}  # what makes pods, and their zone: are they ahead?
         rest = list(wanted[:MOST_PODS])
         while rest:
             # One whose zone is ahead would be refused there, lose the room, and another pod would have it.
             # Copies in one zone are ahead alike, and each answer takes a look at all pods.
             alike = {(owner_of(one) or one.key, at): n for n, (one, at) in reversed([*enumerate(rest)])}
-            turn = next((n for n in sorted(alike.values()) if not self._ahead(*rest[n])), 0)
+            turn = 0
+            for kind, n in sorted(alike.items(), key=lambda item: item[1]):
+                if kind not in known:
+                    known[kind] = self._ahead(*rest[n])
+                if not known[kind]:
+                    turn = n
+                    break
             pod, zone = rest.pop(turn)
             scarce = {other for _, other in (*rest, *wanted[MOST_PODS:])}
             while self._context.clock.monotonic() < until and self._may_try(pod):
@@ -397,6 +405,7 @@ class RoomMaker:
                 if swap is None:
                     break
                 places = None
+                known.clear()
                 if made := await self._carry_out(swap):
                     done.append(swap)
                 if made or not self._names(swap):

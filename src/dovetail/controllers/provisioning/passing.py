@@ -102,6 +102,9 @@ class _Search:
                 if kind == len(examples):
                     examples.append(one)
                 self._pods[number, kind].append(one.pod)
+        self._kinds: list[list[int]] = [[] for _ in crowds]  # by machine, in order
+        for number, kind in sorted(self._pods):
+            self._kinds[number].append(kind)
         requests = [pod_requests(one.pod) for one in examples]
         names = sorted({name for asked in requests for name in asked})
         self._weights = np.array([_WEIGHTS.get(name, 1_000.0) for name in names])
@@ -137,7 +140,7 @@ class _Search:
 
     def _moves(self, way: _Way, source: int) -> list[tuple[float, _Move]]:
         """Those of one pod from that machine after which least is lacking, with how much that is."""
-        kinds = [kind for kind in range(len(self.asked)) if self._may_go(way, source, kind)]
+        kinds = [kind for kind in self._kinds[source] if self._may_go(way, source, kind)]
         if not kinds:
             return []
         asked = self.asked[kinds]
@@ -159,7 +162,7 @@ class _Search:
         """True iff a pod of the kind has a place there still, and none was given one."""
         gone = sum(move[:2] == (kind, machine) for move in way.moves)
         came = any((move[0], move[2]) == (kind, machine) for move in way.moves)
-        return not came and gone < len(self._pods.get((machine, kind), ()))
+        return not came and gone < len(self._pods[machine, kind])
 
     def _after(self, way: _Way, move: _Move) -> _Way:
         kind, source, to = move
