@@ -10,8 +10,8 @@ from typing import Any
 from dovetail.api.codec import decode
 from dovetail.api.core import Namespace, Node, Pod
 from dovetail.model.filters import feasible_nodes
+from dovetail.model.scores import total_scores
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.scores import total_scores
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -57,7 +57,7 @@ def _choices(record: dict[str, Any], scenario: dict[str, Any]) -> list[tuple[str
             break
         names = feasible_nodes(pod, cluster.view)
         if len(names) > 1:
-            scores = total_scores(pod, [cluster.view.nodes[name] for name in names], cluster)
+            scores = total_scores(pod, [cluster.view.nodes[name] for name in names], cluster.occupancy)
             best = [name for name, score in zip(names, scores, strict=True) if score == max(scores)]
             found.append((pod.key, verdict["node"], best))
         cluster.bind(pod, verdict["node"])

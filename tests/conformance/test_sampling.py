@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
+from dovetail.model.scores import total_scores
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
-from dovetail.simulate.scheduler.scores import total_scores
 from tests.conformance import sampling_cases as cases
 
 
@@ -19,7 +19,7 @@ def test_pods_get_the_node_that_they_prefer_where_the_real_one_gives_it_to_them(
     for number in range(cases.PODS):
         pod = decode(cases.pod(number), Pod)
         nodes = feasibility.judge(pod).nodes
-        scores = total_scores(pod, nodes, cluster)
+        scores = total_scores(pod, nodes, cluster.occupancy)
         places[pod.metadata.name] = best = nodes[scores.index(max(scores))].name
         cluster.bind(pod, best)
     assert cases.got(places) == cases.GOT

@@ -130,6 +130,25 @@ def test_where_no_pod_is_nominated_a_large_pod_whose_turn_is_last_finds_room() -
     assert len(world.records("decision")) == 1
 
 
+def test_where_no_pod_is_nominated_claims_say_in_which_order_their_nodes_open() -> None:
+    turns: dict[str, int] = {}
+
+    async def script(world: Operated) -> None:
+        world.create(
+            node_class(), pool(), replicas("a-small", 9, cpu="900m"), replicas("b-large", 2, cpu="3")
+        )
+        await until_bound(world)
+        for claim in world.state.all(NodeClaim):
+            node = world.state.node_of(claim)
+            assert node is not None
+            turns[node.metadata.name] = int(claim.metadata.annotations[labels.OPENS])
+
+    opened = play(script, nominate_pods=False).records("nodes.opened")
+    assert len(opened) > 1
+    found = [turns[name] for one in opened for name in one["nodes"]]
+    assert found == sorted(found)
+
+
 def test_a_rival_that_carries_plans_out_as_they_come_holds_no_node() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), inflate(9, **spread("inflate")))

@@ -8,8 +8,8 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.model import labels
 from dovetail.model.filters import feasible_nodes
+from dovetail.model.scores import total_scores
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.scores import total_scores
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
 
@@ -34,7 +34,7 @@ def best(cluster: Cluster, one: Pod) -> list[str]:
     """The nodes with the highest score."""
     cluster.check()
     nodes = [cluster.view.nodes[name] for name in feasible_nodes(one, cluster.view)]
-    scores = total_scores(one, nodes, cluster)
+    scores = total_scores(one, nodes, cluster.occupancy)
     return [item.name for item, score in zip(nodes, scores, strict=True) if score == max(scores)]
 
 

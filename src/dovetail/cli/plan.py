@@ -17,6 +17,7 @@ _BOUND_A_SECOND = 15_000  # pods on nodes that a try of the scheduler's placing 
 _PLAYED_A_SECOND = 400_000  # pods times nodes of a try, at best: what cannot end is not begun
 # Of the time that is left of 10 s, for each question about a cluster.
 _OF_PENDING, _OF_FORECAST, _OF_NEW_NODES = 0.3, 0.1, 0.4
+_OF_FORECAST_ALONE = 0.3  # without nominations: each try makes the plan anew, 1 to 2 s for 40 pods
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -119,7 +120,9 @@ def plan(
             diversity = diversity_cost(problem, plan)
             over = never if search.work is not None else search.part(_OF_FORECAST).explaining()
             seen = as_seen(problem, plan, over)
-            placed = _placed(problem, plan, search.part(_OF_FORECAST), nominate=nominate_pods == "true")
+            nominate = nominate_pods == "true"
+            share = _OF_FORECAST if nominate else _OF_FORECAST_ALONE
+            placed = _placed(problem, plan, search.part(share), nominate=nominate)
         more = copies(problem, plan, copied, search.answer)
         answer = in_all(answer, more)
         plan = as_launched(problem, answer.plan)
@@ -192,4 +195,4 @@ def _placed(problem: Problem, plan: Plan, search: Search, *, nominate: bool) -> 
         return None
     from dovetail.simulate.scheduler.forecast import forecast
 
-    return forecast(problem, plan, nominate=nominate, over=search.explaining())
+    return forecast(problem, plan, nominate=nominate, over=search.explaining(alone=not nominate))

@@ -37,6 +37,8 @@ POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # Dovetail's own annotations of NodePools.
 PAUSE = "dovetail.dev/pause"
 NOMINATED = "dovetail.dev/nominated-node"  # an annotation of a pod: which node Dovetail nominated for it
+# An annotation of a claim: its node opens to pods with those of the same number, after those of lower ones.
+OPENS = "dovetail.dev/opens"
 EXPIRATION = "dovetail.dev/expiration"
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 

@@ -34,6 +34,8 @@ class PlannedClaim:
     taints: tuple[Taint, ...] = ()
     min_values_relaxed: bool = False
     likely: int | None = None  # as the price, of what a fleet is likely to choose; None if not looked at
+    # Where pods are not nominated: with which others the node opens, and after which. 0: that is open.
+    opens: int = 0
 
     @property
     def instance_price(self) -> int:

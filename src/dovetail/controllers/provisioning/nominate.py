@@ -20,6 +20,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from typing import Any, cast
 
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -36,7 +37,14 @@ from dovetail.controllers.nodeclaim.status import REGISTERED
 from dovetail.controllers.provisioning.bootstrap import Bootstrap
 from dovetail.controllers.provisioning.causes import leans, open_to
 from dovetail.controllers.provisioning.exchange import Exchange
-from dovetail.controllers.provisioning.openings import MOST_NODES, MOST_PODS, Groups, Openings, in_queue
+from dovetail.controllers.provisioning.openings import (
+    MOST_BESIDE,
+    MOST_NODES,
+    MOST_PODS,
+    Groups,
+    Openings,
+    in_queue,
+)
 from dovetail.controllers.provisioning.pods import evicts
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -75,8 +83,6 @@ SETTLED = SECOND // 5  # since a pod got a place: the scheduler has come to it
 # a second. Never longer than the last of these, whatever the number of pods.
 TRY, LONGEST_FILL = SECOND // 100, 3 * SECOND // 2
 LONGEST_BACKOFF = 10 * SECOND  # of the scheduler's: until it tries a pod again that it refused often
-# Nodes and pods of a cluster beside which openings are played: the view of all of them takes 30 ms.
-MOST_BESIDE = 2_000
 ALL_NODES = "all"  # the one key of the queue that opens nodes
 
 Operations = Sequence[Mapping[str, Any]]
@@ -403,15 +409,18 @@ class Nominator:
             self._order = ()
             return dict(ready)
         order: Groups = ()
-        used = set[str]()
-        for found in openings.search(self._order):
-            order, used = found.groups, set(found.at.values())
+        for found in openings.search(self._order or self._planned(ready)):
+            order = found.order
             await asyncio.sleep(0)  # others have their turn between two plays
-        while len(order) > 1 and used.isdisjoint(order[0]):
-            order = (order[0] + order[1], *order[2:])  # no pod would be bound there yet
         self._order = order[1:]
         self._filling = clock.monotonic()
         return {name: ready[name] for name in order[0]}
+
+    def _planned(self, ready: Mapping[str, Node]) -> Groups:
+        """The nodes in the order in which they were planned to open, as far as that is known."""
+        machines = [one for one in self._state.promised_machines() if one.name in ready and _turn(one)]
+        machines.sort(key=_turn)  # claims that are created at once are promised in the order of the answers
+        return tuple(tuple(one.name for one in some) for _, some in groupby(machines, _turn))
 
     def _openings(self, ready: Mapping[str, Node], waiting: Sequence[Pod]) -> Openings | None:
         """What may become of the pods that wait; None where too much would have to be looked at."""
@@ -668,6 +677,12 @@ class Nominator:
                 return None
         metrics.add(NOMINATIONS, outcome=CLEARED if wanted[-1]["op"] == "remove" else SET)
         return written
+
+
+def _turn(machine: Machine) -> int:
+    """When the node was planned to open, from 1 on; 0 where that is not known."""
+    mark = machine.claim.metadata.annotations.get(labels.OPENS, "") if machine.claim is not None else ""
+    return int(mark) if mark.isascii() and mark.isdigit() else 0
 
 
 def _named(pod: Pod, node: str) -> bool:

@@ -2,18 +2,17 @@
 
 The scheduler tries the pods in the order of its queue and fills what is open by its scores. While one node
 after the other opens there is nothing to score: each is filled with the pods whose turn comes first and that
-fit. So what becomes of a plan hangs on the order of the openings, and can be played with the filters alone.
-crossed-151 was expected to cost 1.23 of its plan where all nodes open together, and 1.03 in the best of 60
-orders; eleven bursts 1.21 and 1.10 in the mean.
+fit. Where several open together its scores decide, and a draw where these are equal. So what becomes of a
+plan hangs on the order of the openings, and can be played with filters and scores. crossed-151 was expected
+to cost 1.23 of its plan where all nodes open together, and 1.03 in the best of 60 orders; eleven bursts 1.21
+and 1.10 in the mean.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from dovetail.api.core import Pod, Taint
 from dovetail.base.streams import stream
@@ -24,14 +23,18 @@ from dovetail.controllers.provisioning.passing import BYTES
 from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.filters import Placement
 from dovetail.model.resources import CPU, MEMORY, pod_requests
+from dovetail.model.scores import Occupancy, best_node
 
 # What is played: a burst of 137 pods on 12 nodes takes 13 ms a play. With more of either the nodes open as
 # they come, and together where pods must be spread.
 MOST_PODS, MOST_NODES = 200, 24
+# Nodes and pods of a cluster beside which openings are played: the view of all of them takes 30 ms.
+MOST_BESIDE = 2_000
 PLAYS = 90  # of different orders, at most: 100 at random and 150 of this search came to 1.10 alike
 # Orders at random to begin with, beside the given one and all together: 24 bursts of up to 50 pods came to
 # $24.17 an hour, without any and with twelve to 24.24 and 24.27.
 _SHUFFLED = 6
+DRAWS = 2  # between nodes of equal scores, where several open together
 
 Groups = tuple[tuple[str, ...], ...]  # names of nodes that open together, in the order in which these do
 
@@ -48,6 +51,14 @@ class Filled:
     def weight(self) -> int:
         """What the pods without room ask for, in thousandths of CPUs and as much memory as goes with them."""
         return sum(map(_weight, self.left))
+
+    @property
+    def order(self) -> Groups:
+        """The groups; nodes that would open first with no pod for them yet open with the next."""
+        order, used = self.groups, set(self.at.values())
+        while len(order) > 1 and used.isdisjoint(order[0]):
+            order = (order[0] + order[1], *order[2:])
+        return order
 
 
 def _weight(pod: Pod) -> int:
@@ -69,21 +80,24 @@ class Openings:
             node = view.nodes[name]
             if OPENING not in node.taints:
                 view.set_node(replace(node, taints=(*node.taints, OPENING)))
+        self._occupancy = Occupancy(view)
         shut = set(self.closed)
         self._open = [name for name in view.nodes if name not in shut]
 
-    def play(self, groups: Groups) -> Filled:
+    def play(self, groups: Groups, limit: int | None = None) -> Filled:
         """Open the groups one after the other; after each the scheduler tries all pods until none fits.
 
-        Where several are open its scores decide, which are not played: of two ways it may go, the worse one.
+        Where several are open its scores decide, and draws between equals: the worst of some counts, or the
+        first one that is over the limit.
         """
-        found = self._played(groups, apart=False)
-        if all(len(names) == 1 for names in groups):
-            return found
-        return max(found, self._played(groups, apart=True), key=lambda one: one.weight)
+        found = self._played(groups, 0)
+        for draw in range(1, DRAWS if any(len(names) > 1 for names in groups) else 1):
+            if limit is not None and found.weight > limit:
+                break
+            found = max(found, self._played(groups, draw), key=lambda one: one.weight)
+        return found
 
-    def _played(self, groups: Groups, *, apart: bool) -> Filled:
-        """The emptiest node is preferred; if `apart`, of those with the fewest copies of the pod."""
+    def _played(self, groups: Groups, draw: int) -> Filled:
         taints = {name: self._view.nodes[name].taints for name in self.closed}
         at: dict[str, str] = {}
         there, waiting = list(self._open), list(self._pods)
@@ -91,9 +105,11 @@ class Openings:
             for name in names:
                 self._set_taints(name, tuple(one for one in taints[name] if one != OPENING))
             there += names
-            waiting = self._fill(waiting, names if len(names) == 1 else there, there, at, apart)
-        for key in at:
-            self._view.remove_pod(key)
+            waiting = self._fill(waiting, names if len(names) == 1 else there, there, at, draw)
+        for pod in self._pods:
+            if pod.key in at:
+                self._view.remove_pod(pod.key)
+                self._occupancy.count(pod, at[pod.key], -1)
         for name, before in taints.items():
             self._set_taints(name, before)
         return Filled(groups, at, tuple(waiting))
@@ -107,35 +123,35 @@ class Openings:
         fresh: Sequence[str],
         there: Sequence[str],
         at: dict[str, str],
-        apart: bool,
+        draw: int,
     ) -> list[Pod]:
         """The pods that find no room. What found none before fits on a `fresh` node at most, unless it leans
         on others: each that is bound may have made way for those.
         """
-        refused, bound = set[object](), True
-        copies = Counter((self._kinds[key], name) for key, name in at.items())
-        while bound and waiting:
-            bound, rest = False, []
+        refused: dict[object, int] = {}  # kind -> how many had a place then
+        before = -1
+        while before < len(at) and waiting:
+            before, rest = len(at), []
             for pod in waiting:
                 leaning, kind = pod.key in self._leaning, self._kinds[pod.key]
-                if kind in refused:
+                if refused.get(kind) == (len(at) if leaning else 0):
                     rest.append(pod)
                     continue
-                placement = Placement(pod, self._view)
                 nodes = (self._view.nodes[name] for name in (there if leaning else fresh))
-                found = [node for node in nodes if not placement.examine(node)]
+                roomy = [node for node in nodes if _has_room(node, pod)]
+                placement = Placement(pod, self._view)
+                found = [node for node in roomy if not placement.examine(node)]
                 if found:
-                    node = max(found, key=partial(_preferred, copies=copies, kind=kind if apart else None))
+                    node = best_node(pod, found, self._occupancy, draw, "openings")
                     self._view.add_pod(pod, node.name)
+                    self._occupancy.count(pod, node.name, 1)
                     at[pod.key] = node.name
-                    copies[kind, node.name] += 1
-                    bound = True
                 else:
                     rest.append(pod)
-                    if not leaning:
-                        refused.add(kind)
+                    refused[kind] = len(at) if leaning else 0
             waiting = rest
-            bound = bound and any(pod.key in self._leaning for pod in waiting)
+            if not any(pod.key in self._leaning for pod in waiting):
+                break
         return waiting
 
     def search(self, given: Groups = (), plays: int = PLAYS) -> Iterator[Filled]:
@@ -151,7 +167,7 @@ class Openings:
         for number in range(1, plays):
             if not best.left:
                 return
-            found = self.play(next(first, ()) or _varied(best.groups, draw))
+            found = self.play(next(first, ()) or _varied(best.groups, draw), best.weight)
             if found.weight < best.weight or (number > _SHUFFLED + 2 and found.weight == best.weight):
                 best = found  # one that is as good may lead further
             yield best
@@ -187,10 +203,14 @@ def _kind(pod: Pod) -> object:
     return owner, tuple(sorted(pod_requests(pod).items()))
 
 
-def _preferred(node: NodeView, copies: Counter[tuple[object, str]], kind: object) -> tuple[int, float]:
-    """As the scheduler's scores go: few copies of the pod's kind, CPU and memory that are left."""
-    rooms = ((node.used.get(name, 0), node.allocatable.get(name, 0)) for name in (CPU, MEMORY))
-    return -copies[kind, node.name], sum(1 - used / whole for used, whole in rooms if whole)
+def _has_room(node: NodeView, pod: Pod) -> bool:
+    """As one of the filters; asked first, it spares the others on nodes that are full."""
+    whole, used = node.allocatable, node.used
+    return all(
+        used.get(name, 0) + amount <= whole.get(name, 0)
+        for name, amount in pod_requests(pod).items()
+        if amount > 0
+    )
 
 
 def _varied(groups: Groups, draw: random.Random) -> Groups:

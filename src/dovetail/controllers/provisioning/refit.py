@@ -14,7 +14,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass, replace
 
 from dovetail.api.core import Pod
-from dovetail.controllers.provisioning.openings import MOST_NODES, MOST_PODS, PLAYS, Filled, Openings
+from dovetail.controllers.provisioning.openings import (
+    MOST_NODES,
+    MOST_PODS,
+    PLAYS,
+    Filled,
+    Groups,
+    Openings,
+)
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.offering import InstanceType
@@ -89,8 +96,10 @@ class Refit:
         choosy = any(one.min_values is not None for claim in plan.claims for one in claim.requirements)
         return 1 < len(plan.claims) <= MOST_NODES and few and not choosy
 
-    async def _played(self, plan: Plan, plays: int) -> _Played:
-        """What becomes of the plan in the best order, and with what is left of it bought as well."""
+    async def _played(self, plan: Plan, plays: int, given: Groups = ()) -> _Played:
+        """What becomes of the plan in the best order, the `given` one first, and with what is left of it
+        bought as well.
+        """
         nodes = {one.name: planned_node(self._problem, one, self._asked) for one in plan.claims}
         view = ClusterView(namespaces=self._problem.namespaces, volumes=self._problem.volumes)
         for node in self._there:
@@ -105,7 +114,7 @@ class Refit:
         pods = [pod for pod in self._queue if pod.key not in elsewhere]
         openings = Openings(view, pods, nodes)
         filled = Filled((), {}, tuple(pods))
-        for found in openings.search(plays=max(1, min(plays, self._plays))):
+        for found in openings.search(given, max(1, min(plays, self._plays))):
             filled = found
             self._plays -= 1
             await self._pause()
@@ -147,7 +156,7 @@ class Refit:
             part = await self._ask(question)
             plan = self._joined(played, kept, part, f"{tag}-{number}")
             if plan is not None and plan.cost.hourly <= played.hourly:
-                yield await self._played(plan, PLAYS // 3)
+                yield await self._played(plan, PLAYS // 3, played.filled.groups)
 
     def _goers(self, played: _Played) -> Iterator[frozenset[str]]:
         """Sets of nodes to do without: none, those with the most room for the money, those that open last."""
@@ -217,8 +226,9 @@ class Refit:
 
 def _in_order(played: _Played) -> Plan:
     claims = {one.name: one for one in played.plan.claims}
-    order = [name for names in played.filled.groups for name in names]
-    return replace(played.plan, claims=tuple(claims[name] for name in order))
+    groups = enumerate(played.filled.groups, 1)
+    order = (replace(claims[name], opens=number) for number, names in groups for name in names)
+    return replace(played.plan, claims=tuple(order))
 
 
 def _types(problem: Problem, pool: str) -> dict[str, InstanceType]:

@@ -7,42 +7,17 @@ from collections import Counter
 from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Object
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
-from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView
-from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
+from dovetail.model.scores import Occupancy, score_requests, shift
 from dovetail.model.volumes import VolumeIndex
 from dovetail.simulate.scheduler.sampling import NodeList
-
-# What a container without a request counts as, in scores only.
-_UNASKED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
-
-
-def score_requests(pod: Pod) -> dict[str, int]:
-    """CPU and memory of a pod as scores count them."""
-    found = pod_requests(pod)
-    return {
-        name: found.get(name, 0)
-        + amount * sum(name not in container.resources.requests for container in pod.spec.containers)
-        for name, amount in _UNASKED.items()
-    }
-
-
-def wishes(pod: Pod) -> tuple[tuple[AffinityRule, int], ...]:
-    """What a running pod would have of pods to come, with weights; a required affinity counts 1."""
-    rules = affinity_rules(pod)
-    return (
-        *((rule, 1) for rule in rules.affinity),
-        *((rule, rule.weight) for rule in rules.preferred_affinity),
-        *((rule, -rule.weight) for rule in rules.preferred_anti_affinity),
-    )
 
 
 class Cluster:
     """Kept up to date by watch events, and by the scheduler's own bindings before their events come.
 
-    Invariant: `order` has the nodes of `view`. Over the pods bound to a node: `requested[node]` is the sum of
-    `score_requests`, `wished[wish][node]` the count of `wishes`, and `priorities` their priorities with how
-    many have each.
+    Invariant: `order` has the nodes of `view`. `occupancy` counts the pods that are bound, and `priorities`
+    are theirs, with how many have each.
     """
 
     def __init__(self) -> None:
@@ -51,8 +26,7 @@ class Cluster:
         self.view = ClusterView()
         self.view.namespaces = self.namespaces
         self.order = NodeList()
-        self.requested: dict[str, dict[str, int]] = {}
-        self.wished: dict[tuple[AffinityRule, int], dict[str, int]] = {}
+        self.occupancy = Occupancy(self.view)
         self.priorities: dict[int, int] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}  # by key
         self._nodes: dict[str, Node] = {}
@@ -122,8 +96,9 @@ class Cluster:
         assert sorted(self.order.names) == sorted(self.view.nodes)
         sums: dict[str, dict[str, int]] = {}
         for pod, node in self._bound.values():
-            _shift(sums.setdefault(node, {}), score_requests(pod), 1)
-        assert {node: total for node, total in self.requested.items() if any(total.values())} == sums
+            shift(sums.setdefault(node, {}), score_requests(pod), 1)
+        requested = self.occupancy.requested
+        assert {node: total for node, total in requested.items() if any(total.values())} == sums
         assert Counter(pod.spec.priority for pod, _ in self._bound.values()) == self.priorities
 
     def _count(self, pod: Pod, node: str, sign: int) -> None:
@@ -131,14 +106,7 @@ class Cluster:
         self.priorities[priority] = self.priorities.get(priority, 0) + sign
         if not self.priorities[priority]:
             del self.priorities[priority]
-        _shift(self.requested.setdefault(node, {}), score_requests(pod), sign)
-        for wish in wishes(pod):
-            nodes = self.wished.setdefault(wish, {})
-            nodes[node] = nodes.get(node, 0) + sign
-            if nodes[node] == 0:
-                del nodes[node]
-            if not nodes:
-                del self.wished[wish]
+        self.occupancy.count(pod, node, sign)
 
 
 _VOLUME_FIELDS = {
@@ -156,8 +124,3 @@ def _scheduling_view(node: Node) -> tuple[object, ...]:
 def _matters(pod: Pod) -> tuple[object, ...]:
     """What of a bound pod other pods' rules look at and may change."""
     return (pod.metadata.uid, pod.metadata.labels, pod.deleting)
-
-
-def _shift(total: dict[str, int], amounts: Resources, sign: int) -> None:
-    for name, amount in amounts.items():
-        total[name] = total.get(name, 0) + sign * amount

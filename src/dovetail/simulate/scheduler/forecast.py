@@ -3,21 +3,26 @@
 The plan is proven to hold when each pod is where it says. The scheduler takes one pod after the other, goes
 by its own scores where no nomination names a node, and waits for no node that is not up. Here filters,
 scores and nominations of the simulated scheduler decide, while nodes come up after times, and pods are tried
-in an order, that are drawn anew for each try. What finds no place then is planned for a second time.
+in an order, that are drawn anew for each try. What finds no place then is planned for a second time. Where
+nothing is nominated, each try begins with what the controller would make of the plan for that order of the
+queue (see `refit`), and its nodes open one after the other as they do there (see `openings`).
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, TypeVar
 
 import msgspec
 
 from dovetail.api.core import Pod, PodStatus
 from dovetail.base.streams import stream
+from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.provisioning.causes import (
     AFFINITY,
     ORDER,
@@ -30,17 +35,20 @@ from dovetail.controllers.provisioning.causes import (
 )
 from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
+from dovetail.controllers.provisioning.openings import MOST_BESIDE, MOST_NODES, MOST_PODS, Groups, Openings
 from dovetail.controllers.provisioning.order import in_turn
-from dovetail.controllers.provisioning.refit import planned_node, view_of
+from dovetail.controllers.provisioning.refit import Refit, planned_node, view_of
 from dovetail.model.cluster_view import NodeView
 from dovetail.model.filters import Placement
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.model.scores import best_node
 from dovetail.simulate.scenario.latency import Distribution, Latencies
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
-from dovetail.simulate.scheduler.scores import best_node
 from dovetail.solve.solver import solve
+
+Answer = TypeVar("Answer")
 
 MOST_TRIES = 5
 _SECOND_PLAN = Budget(100_000)  # of work for the few pods that are left over
@@ -138,7 +146,10 @@ class _Try:
             pods.append(_named(pod))
         stream(seed, "queue", "order").shuffle(pods)
         pods.sort(key=lambda pod: -pod.spec.priority)
-        self._plan = plan = in_turn(problem, dealt(problem, evened(problem, plan)), [pod.key for pod in pods])
+        queue = [pod.key for pod in pods]
+        if not nominate:
+            plan = _done(Refit(problem, queue, _asked, self._pause).better(plan))
+        self._plan = plan = in_turn(problem, dealt(problem, evened(problem, plan)), queue)
         self._meant = {pod: one.name for one in plan.claims for pod in one.pods}
         self._meant |= {pod: node for node, pods in plan.existing.items() for pod in pods}
         self._waiting = {pod.key: pod for pod in pods if pod.key in self._meant}
@@ -164,12 +175,17 @@ class _Try:
 
     def play(self) -> Outcome:
         """Nodes open, one group after the other; after each the scheduler tries all pods until none fits."""
-        for names in self._openings():
+        self._schedule()
+        coming = [*self._claims, *(node.name for node in self._problem.nodes if node.in_flight)]
+        for names in self._one_by_one(coming) if self._in_turn(coming) else self._as_they_come(coming):
             self._look_at_time()
             for name in names:
                 self._add(name, self._opened(name))
             self._schedule()
         return self._outcome()
+
+    async def _pause(self) -> None:
+        self._look_at_time()
 
     def _look_at_time(self) -> None:
         if self._over():
@@ -183,10 +199,31 @@ class _Try:
             return view_of(self._claims[name][1])
         return view_of(next(node for node in self._problem.nodes if node.name == name))
 
-    def _openings(self) -> Iterator[Sequence[str]]:
-        """Groups of nodes in the order in which they open: what is there, then as they come up."""
-        yield ()
-        coming = [*self._claims, *(node.name for node in self._problem.nodes if node.in_flight)]
+    def _in_turn(self, coming: Sequence[str]) -> bool:
+        """True iff the nodes are held until all are up, and open one after the other."""
+        view = self._cluster.view
+        few = len(self._waiting) <= MOST_PODS and len(view.nodes) <= MOST_BESIDE
+        return not self._nominate and few and 1 < len(coming) <= MOST_NODES
+
+    def _one_by_one(self, coming: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Groups of nodes, in the order in which most pods find room; it is looked for after each anew."""
+        claims = [one for one, _ in self._claims.values() if one.opens]
+        planned = groupby(claims, lambda one: one.opens)
+        order: Groups = tuple(tuple(one.name for one in some) for _, some in planned)
+        closed = list(coming)
+        for name in closed:
+            self._add(name, self._opened(name))
+        while closed:
+            openings = Openings(self._cluster.view, tuple(self._waiting.values()), closed)
+            for found in openings.search(order):
+                self._look_at_time()
+                names, *rest = found.order
+            order = tuple(rest)
+            closed = [name for name in closed if name not in names]
+            yield names
+
+    def _as_they_come(self, coming: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Groups of nodes in the order in which they are up; those on which pods lean are held for all."""
         times = Latencies()
         parts = [Distribution.of(one) for one in (times.launch, times.boot, times.ready)]
         up = {name: sum(one.draw(self._seed, name, str(n)) for n, one in enumerate(parts)) for name in coming}
@@ -220,13 +257,14 @@ class _Try:
         key = pod.key
         found = self._feasibility.judge(pod).nodes
         meant = self._cluster.view.nodes.get(self._meant[key])
+        meant = meant if meant is not None and OPENING not in meant.taints else None
         if meant is not None and meant.name not in {node.name for node in found}:
             self._why.setdefault(key, self._refusal(pod, meant))
         self._nominations.drop(pod.metadata.uid)
         if not found:
             self._waiting[key] = _nominated(pod, "")
             return False
-        name = best_node(pod, found, self._cluster, self._seed, "choice").name
+        name = best_node(pod, found, self._cluster.occupancy, self._seed, "choice").name
         self._why.setdefault(key, TAINT if meant is None else SCORE)
         del self._waiting[key]
         self._at[key] = name
@@ -273,6 +311,20 @@ class _Try:
         nodes = tuple(replace(node, pods=(*node.pods, *there[node.name])) for node in known)
         pods = tuple(self._pods[key] for key in left)
         return solve(replace(self._problem, pods=pods, nodes=nodes), _SECOND_PLAN)
+
+
+async def _asked(problem: Problem) -> Plan:
+    return solve(problem, _SECOND_PLAN)
+
+
+def _done(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """What it comes to; it waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        answer: Answer = done.value
+        return answer
+    raise AssertionError
 
 
 def _named(pod: Pod) -> Pod:

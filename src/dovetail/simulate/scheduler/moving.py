@@ -9,9 +9,9 @@ from dovetail.api.core import Pod
 from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.controllers.provisioning.refit import view_of
 from dovetail.model.problem import ExistingNode, Problem
+from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
-from dovetail.simulate.scheduler.scores import best_node
 
 
 class Bindings:
@@ -47,7 +47,7 @@ class Bindings:
                     self._unbind(other.key)
                     self._bind(other, meant[other.key])
                 return meant
-            self._bind(pod, best_node(pod, found, self._cluster, self._seed, "choice").name)
+            self._bind(pod, best_node(pod, found, self._cluster.occupancy, self._seed, "choice").name)
         return {pod.key: self._at[pod.key] for pod in moved}
 
     def _follow(self, nodes: Sequence[ExistingNode], moved: Set[str]) -> dict[str, str]:

@@ -15,11 +15,11 @@ from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
+from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict
 from dovetail.simulate.scheduler.preemption import BY_SCHEDULER, DISRUPTION_TARGET
 from dovetail.simulate.scheduler.queue import SchedulingQueue
-from dovetail.simulate.scheduler.scores import best_node
 from dovetail.units.timestamp import to_rfc3339
 
 NAME = "default-scheduler"
@@ -144,7 +144,7 @@ class Scheduler:
         meta = pod.metadata
         try:
             if verdict.nodes:
-                node = best_node(pod, verdict.nodes, self._cluster, self._seed, _DRAW)
+                node = best_node(pod, verdict.nodes, self._cluster.occupancy, self._seed, _DRAW)
                 if self._bind_volumes is not None and pod.spec.volumes:
                     await self._bind_volumes(pod, node.labels)
                 await self._client.bind(meta.name, meta.namespace, node.name)

@@ -20,21 +20,78 @@ from dataclasses import dataclass
 from functools import partial
 
 from dovetail.api.core import Pod
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.base.streams import stream
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, NamespaceLabels, affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView
-from dovetail.model.resources import CPU, MEMORY, pod_requests
+from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
 from dovetail.model.selector import node_rule, node_term
 from dovetail.model.spread import spread_rules
 from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
-from dovetail.simulate.scheduler.cluster import Cluster, score_requests
 
 _TOP = 100
 _DEFAULT_SPREAD = ((labels.HOSTNAME, 3), (labels.ZONE, 5))
+# What a container without a request counts as, in scores only.
+_UNASKED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
 
-def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
+@by_identity(MOST_PODS)
+def score_requests(pod: Pod) -> Resources:
+    """CPU and memory of a pod as scores count them."""
+    found = pod_requests(pod)
+    return {
+        name: found.get(name, 0)
+        + amount * sum(name not in container.resources.requests for container in pod.spec.containers)
+        for name, amount in _UNASKED.items()
+    }
+
+
+@by_identity(MOST_PODS)
+def wishes(pod: Pod) -> tuple[tuple[AffinityRule, int], ...]:
+    """What a running pod would have of pods to come, with weights; a required affinity counts 1."""
+    rules = affinity_rules(pod)
+    return (
+        *((rule, 1) for rule in rules.affinity),
+        *((rule, rule.weight) for rule in rules.preferred_affinity),
+        *((rule, -rule.weight) for rule in rules.preferred_anti_affinity),
+    )
+
+
+class Occupancy:
+    """A view, and what scores read of its pods beside it.
+
+    Invariant: over the pods that were counted on a node, `requested[node]` is the sum of `score_requests`,
+    and `wished[wish][node]` the count of `wishes`.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self.view = view
+        self.requested: dict[str, dict[str, int]] = {}
+        self.wished: dict[tuple[AffinityRule, int], dict[str, int]] = {}
+        for name, node in view.nodes.items():
+            for facts in node.pods.values():
+                self.count(facts.pod, name, 1)
+
+    def count(self, pod: Pod, node: str, sign: int) -> None:
+        """The pod came to the node, or went: -1."""
+        shift(self.requested.setdefault(node, {}), score_requests(pod), sign)
+        for wish in wishes(pod):
+            nodes = self.wished.setdefault(wish, {})
+            nodes[node] = nodes.get(node, 0) + sign
+            if nodes[node] == 0:
+                del nodes[node]
+            if not nodes:
+                del self.wished[wish]
+
+
+def shift(total: dict[str, int], amounts: Resources, sign: int) -> None:
+    """Add these amounts to the total, or take them away: -1."""
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + sign * amount
+
+
+def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> list[int]:
     """The weighted sum per feasible node, in their order."""
     parts = (
         (1, _resources(pod, feasible, cluster)),
@@ -46,7 +103,7 @@ def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> li
     return [sum(weight * scores[i] for weight, scores in parts) for i in range(len(feasible))]
 
 
-def best_node(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster, seed: int, draw: str) -> NodeView:
+def best_node(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy, seed: int, draw: str) -> NodeView:
     """The one with the highest score; the stream `draw` of the seed and the pod chooses among equals."""
     if len(feasible) == 1:
         return feasible[0]
@@ -58,7 +115,7 @@ def best_node(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster, seed: in
     return best[stream(seed, pod.key, draw).randrange(len(best))]
 
 
-def _resources(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
+def _resources(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> list[int]:
     """LeastAllocated and BalancedAllocation, which have the same weight, together."""
     counted, wanted = score_requests(pod), pod_requests(pod)
     found = []
@@ -172,7 +229,7 @@ def _crowded(totals: list[float], placed: list[bool]) -> list[int]:
     return [score if fine else 0 for score, fine in zip(scores, placed, strict=True)]
 
 
-def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
+def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> list[int]:
     """Sums of weights per domain: the pod's own preferences, then those of running pods about it."""
     view, meta = cluster.view, pod.metadata
     own = affinity_rules(pod)
@@ -187,10 +244,10 @@ def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> l
 
     for rules, sign in ((own.preferred_affinity, 1), (own.preferred_anti_affinity, -1)):
         for rule in rules:
-            matching = view.counts(partial(_affinity_counts, rule, cluster.namespaces))
+            matching = view.counts(partial(_affinity_counts, rule, cluster.view.namespaces))
             count(rule, sign * rule.weight, matching)
     for (rule, weight), nodes in cluster.wished.items():
-        if rule.matches(meta.namespace, meta.labels, cluster.namespaces):
+        if rule.matches(meta.namespace, meta.labels, cluster.view.namespaces):
             count(rule, weight, nodes)
     return [
         sum(total for (key, domain), total in sums.items() if node.labels.get(key) == domain)
