@@ -11,7 +11,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.node.evict import EVICTIONS
-from dovetail.controllers.provisioning.makeroom import RoomMaker
+from dovetail.controllers.provisioning.makeroom import LONGEST_NAMING, RoomMaker, Swap
 from dovetail.model import labels
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
@@ -35,17 +35,19 @@ def two_nodes(**spec: Any) -> dict[str, Any]:
     return one
 
 
-async def burst(world: Operated, **annotations: str) -> None:
-    """Both small ones are bound to one of two nodes before these open: one large pod fits nowhere."""
+async def burst(world: Operated, times: int = 1, **annotations: str) -> None:
+    """So many times two small ones are bound to one of two nodes before these open: for each a large pod fits
+    nowhere.
+    """
     # A scheduler without any node does not try pods when one comes.
     world.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "full"}})
-    world.create(slow("small", 2, "350m", **annotations), slow("large", 2, "1400m"))
-    while len(world.state.all(Node)) < 3:
+    world.create(slow("small", 2 * times, "350m", **annotations), slow("large", 2 * times, "1400m"))
+    while len(world.state.all(Node)) < 1 + 2 * times:
         await world.clock.sleep(SECOND)
-    crowded = max(node.metadata.name for node in world.state.all(Node) if node.metadata.name != "full")
-    for one in world.state.all(Pod):
-        if one.metadata.name.startswith("small"):
-            await world.client.bind(one.metadata.name, "default", crowded)
+    crowded = sorted(node.metadata.name for node in world.state.all(Node) if node.metadata.name != "full")
+    small = [one for one in world.state.all(Pod) if one.metadata.name.startswith("small")]
+    for n, one in enumerate(small):
+        await world.client.bind(one.metadata.name, "default", crowded[-1 - n // 2])
 
 
 def test_no_node_is_bought_for_what_fits_once_a_pod_that_has_not_started_goes_elsewhere() -> None:
@@ -129,6 +131,29 @@ def test_several_leave_for_one_where_none_is_enough_alone() -> None:
     assert len(play(script).records("pod.evicted")) == 2
 
 
+def test_a_pod_that_waits_for_its_nomination_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two lack room, and one of them is never seen to be nominated: the other has its own before that one is
+    given up, as what could leave starts within seconds.
+    """
+    asked, names = list[tuple[str, int]](), RoomMaker._names
+
+    def not_the_first(self: RoomMaker, swap: Swap) -> bool:
+        asked.append((swap.pod.key, self._context.clock.now()))
+        return swap.pod.key != asked[0][0] and names(self, swap)
+
+    monkeypatch.setattr(RoomMaker, "_names", not_the_first)
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), two_nodes())
+        await burst(world, times=2)
+        await world.clock.sleep(MINUTE)
+
+    made = play(script).records("room.made")[0]
+    first, since = asked[0]
+    assert first not in made["pods"]
+    assert made["t"] - since < LONGEST_NAMING
+
+
 def test_a_pod_that_room_was_just_made_for_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that was made before would void it, give the room to another, and wait in vain."""
     reconcile, found = RoomMaker.reconcile, list[tuple[frozenset[str], str, str]]()
@@ -137,7 +162,7 @@ def test_a_pod_that_room_was_just_made_for_keeps_its_place(monkeypatch: pytest.M
         left = await reconcile(self, key)
         state = self._state
         pod = state.get(Pod, key)
-        if self._helped and pod is not None and not pod.spec.node_name:
+        if pod is not None and pod.metadata.uid in self._helped and not pod.spec.node_name:
             before = state.promised(pod)
             claim = PlannedClaim("n", "general", (key,), Requirements(), (), {}, "", "", "", 0, 0)
             helped = await self.make_room(Problem((pod,), ()), Plan(claims=(claim,)))

@@ -10,7 +10,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.controllers.provisioning.makeroom import Apart, Place, ahead, swap_for, unstarted
+from dovetail.controllers.provisioning.makeroom import Apart, Place, ahead, behind, swap_for, unstarted
 from dovetail.model.labels import DO_NOT_DISRUPT, HOSTNAME, ZONE
 
 
@@ -172,15 +172,17 @@ NODES = [
 ]
 
 
-def alike(node: str, *, app: str = "web", skew: int = 1, must: bool = True, gone: bool = False) -> Pod:
-    """A pod of an app that is spread over zones, on that node or, if that is "", waiting."""
+def alike(
+    node: str, *, name: str = "new", app: str = "web", skew: int = 1, must: bool = True, gone: bool = False
+) -> Pod:
+    """A pod of an app that is spread over zones, on that node or, if that is "", waiting under that name."""
     rule = {
         "maxSkew": skew,
         "topologyKey": ZONE,
         "whenUnsatisfiable": "DoNotSchedule" if must else "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
-    meta = {"name": node or "new", "namespace": "default", "labels": {"app": app}}
+    meta = {"name": node or name, "namespace": "default", "labels": {"app": app}}
     spec = {"nodeName": node or None, "containers": [], "topologySpreadConstraints": [rule]}
     return decode({"metadata": meta, "spec": spec, "status": {"phase": "Failed" if gone else "Pending"}}, Pod)
 
@@ -200,6 +202,28 @@ def alike(node: str, *, app: str = "web", skew: int = 1, must: bool = True, gone
 def test_in_which_zones_a_pod_would_be_refused(there: str, expected: str) -> None:
     pods = [alike(name) for name in there.split()]
     assert "".join(zone for zone in "abc" if ahead(alike(""), zone, pods, NODES)) == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "zone", "places", "expected"),
+    [
+        ("a1", "a", {}, "b"),
+        ("a1", "a", {"w1": "b", "w2": "c"}, ""),  # they come first, and it follows
+        ("a1", "a", {"w1": "b"}, "c"),
+        ("a1 a2 b1 b2", "a", {"w1": "c"}, "c"),
+        ("a1 b1", "c", {}, ""),
+        ("a1", "a", {"w1": "a", "w2": "b"}, "c"),
+    ],
+)
+def test_where_a_pod_has_to_go_instead_of_a_zone_that_would_refuse_it_for_ever(
+    there: str, zone: str, places: dict[str, str], expected: str
+) -> None:
+    pods = [alike(name) for name in there.split()]
+    waiting = [alike("", name=name) for name in places]
+    found = behind(
+        alike(""), zone, [*pods, *waiting], NODES, {f"default/{name}": at for name, at in places.items()}
+    )
+    assert found == expected
 
 
 def test_only_what_the_rule_counts_and_lives_is_ahead() -> None:

@@ -42,6 +42,8 @@ from dovetail.model.spread import spread_rules
 MOST = 4  # pods that are made anew for one that lost its room
 FEW = 32  # nodes that are looked at for one
 MOST_PODS = 16  # that room is made for in one plan
+# That room is made for at a time, as soon as they lose theirs: of 500 on a control plane seven waited.
+AT_ONCE = 8
 # Until a pod is nominated: one whose like is nominated there waits for its turn, of a second.
 LONGEST_NAMING = 2 * SECOND
 CALM = SECOND // 10  # for which it has to be: as the nomination changes, the scheduler may try it at once
@@ -177,19 +179,35 @@ def unstarted(pod: Pod, now: int) -> bool:
 
 def ahead(pod: Pod, zone: str, pods: Collection[Pod], nodes: Iterable[Node]) -> bool:
     """True iff the pod would be refused in that zone until others like it are in another. Pure."""
+    return bool(behind(pod, zone, pods, nodes, {}))
+
+
+def behind(
+    pod: Pod, zone: str, pods: Collection[Pod], nodes: Iterable[Node], places: Mapping[str, str]
+) -> str:
+    """The zone with the fewest pods like it, if the pod would be refused in the other one as long as no more
+    come there; "" where it would not. Those that wait count where they have their `places`: zones, by key.
+    Pure.
+    """
     rules = [rule for rule in spread_rules(pod) if rule.hard and rule.key == labels.ZONE]
     if not rules:
-        return False
+        return ""
     zones = {one.metadata.name: one.metadata.labels.get(labels.ZONE, "") for one in nodes}
     for rule in rules:
-        counts = dict.fromkeys([zone, *filter(None, zones.values())], 0)
+        counts = dict.fromkeys([zone, *sorted(filter(None, zones.values()))], 0)
         for one in pods:
-            there, meta = zones.get(one.spec.node_name), one.metadata
-            if there and not (one.deleting or one.terminal) and rule.counts(meta.namespace, meta.labels):
-                counts[there] += 1
-        if counts[zone] + rule.selects_self - min(counts.values()) > rule.max_skew:
-            return True
-    return False
+            there, meta = zones.get(one.spec.node_name) or places.get(one.key), one.metadata
+            if (
+                there
+                and one.key != pod.key
+                and not (one.deleting or one.terminal)
+                and rule.counts(meta.namespace, meta.labels)
+            ):
+                counts[there] = counts.get(there, 0) + 1
+        least = min(counts, key=counts.__getitem__)
+        if counts[zone] + rule.selects_self - counts[least] > rule.max_skew:
+            return least
+    return ""
 
 
 class Apart:
@@ -219,11 +237,24 @@ class Apart:
         )
 
 
+class Underway:
+    """A swap that is being carried out."""
+
+    def __init__(self, swap: Swap) -> None:
+        self.swap = swap
+        self.named = asyncio.Event()  # the pod is nominated, or waits no more
+        self.came = asyncio.Event()  # what was made anew is bound
+        self.heir = ""  # what made it, by UID
+        # Those whose successors have not come yet, by UID, and where these go.
+        self.going = {pod.metadata.uid: (pod, goal) for pod, goal in swap.leaving}
+
+
 class RoomMaker:
     """Carries swaps out, for pods whose room others took: at once, as what took it starts within seconds, and
     before a node is bought.
 
-    A pod is helped TIMES at most: where that came to nothing its node is bought.
+    A pod is helped TIMES at most: where that came to nothing its node is bought. Several are at a time, as
+    one may wait for its nomination: what others are to leave, and where these go, is kept for each.
     """
 
     def __init__(self, context: Context, *, enabled: bool = True) -> None:
@@ -232,53 +263,75 @@ class RoomMaker:
         self.enabled = enabled
         self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
         self._made: dict[str, int] = {}  # when all had left that had to, by UID, by the monotonic clock
-        self._named = "", ""  # the key of a pod, and the node to which it is waited for that it is nominated
-        self._heir = ""  # what makes (by UID) the pod of which is waited for that it is bound
-        self._came = asyncio.Event()
         self._apart = Apart()
         # By what made a pod that has lost its room, and its zone: when there was no way to make room for it.
         self._vain: dict[tuple[str, str], int] = {}
-        self._one = asyncio.Lock()  # room is made for one pod at a time
-        self._now: dict[str, str] = {}  # by key of the pod that it is made for, the machine
-        self.queue = context.queue("pod.room", self.reconcile, of=Pod, concurrency=1)
+        self._now: dict[str, Underway] = {}  # by key of the pod that room is made for
+        self._idle = asyncio.Event()  # set while there are none
+        self._idle.set()
+        # Pods leave one at a time: each that goes wakes all that wait, which takes nominations away. Of those
+        # that left side by side, four of six left twice for the same pod in one play (see design note 10).
+        self._one = asyncio.Lock()
+        # By key of a pod that waits: the key of another, or what made it (by UID), after whose binding it is
+        # looked at again.
+        self._later: dict[str, str] = {}
+        self.queue = context.queue("pod.room", self.reconcile, of=Pod, concurrency=AT_ONCE)
         self._state.subscribe(self._notice, Pod)
-        self._state.on_bound(self._bound)
+        self._state.on_promise(self._placed)
+
+    def _placed(self, key: str) -> None:
+        """A pod that has its place on a full machine keeps its nomination while the scheduler leaves it."""
+        pod = self._state.get(Pod, key) if self.enabled else None
+        place = self._state.promised(pod) if pod is not None else None
+        if place is not None and place.initialized:
+            self.queue.add(key)
 
     def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
         before, after = cast("Pod | None", old), cast("Pod | None", new)
         self._apart.follow(before, after)
+        pod = after or before
+        if pod is None or (before is not None and before.spec.node_name):
+            return
+        underway = self._now.get(pod.key)
         if after is None or after.spec.node_name:
-            if before is not None and self._named[0] == before.key:
-                self._came.set()  # it waits no more
+            self._later.pop(pod.key, None)
+            if underway is not None:
+                underway.named.set()
+            self._bound(pod)
             return
         name = after.status.nominated_node_name
-        if self._named == (after.key, name):
-            self._came.set()
+        if underway is not None and underway.swap.machine == name:
+            underway.named.set()
         if self.enabled and not name and before is not None and before.status.nominated_node_name:
             self.queue.add(after.key)
 
-    def _bound(self, pod: Pod, _: str) -> None:
-        if self._heir and self._heir == owner_of(pod):
-            self._came.set()
+    def _bound(self, pod: Pod) -> None:
+        """The pod waits no more: whoever waits for that is told."""
+        owner = owner_of(pod)
+        for underway in self._now.values():
+            if underway.heir and underway.heir == owner:
+                underway.came.set()
+        for key in [key for key, awaited in self._later.items() if awaited in (pod.key, owner)]:
+            del self._later[key]
+            self.queue.add(key)
 
     async def reconcile(self, key: str) -> int | None:
         """Make room for a pod that was refused as its place is full; come back while others are being bound.
 
-        Not while a larger one waits, as that has fewer places to go to: what is free is kept for it.
+        Not while a larger one needs room, as that has fewer places to go to: what is free is kept for it.
         """
-        async with self._one:
-            pod = self._state.get(Pod, key)
-            place = self._state.promised(pod) if pod is not None else None
-            if pod is None or place is None or not self._helps(pod) or not self._full(place):
-                return None
-            zone = zone_of(place) if leans(pod) else ""
-            if not self._in_vain(pod, zone) and not self._larger(pod) and not self._ahead(pod, zone):
-                swap = self._swap(pod, zone, self._places(self._pools(), key), self._scarce())
-                if swap is None:
-                    self._vain[owner_of(pod) or key, zone] = self._context.clock.monotonic()
-                elif await self._carry_out(swap):
-                    self._record([swap])
-                    return None
+        pod = self._state.get(Pod, key)
+        place = self._state.promised(pod) if pod is not None else None
+        if pod is None or place is None or key in self._now or not self._helps(pod) or not self._full(place):
+            return None
+        zone, awaited = zone_of(place) if leans(pod) else "", self._larger(pod)
+        if not awaited and self._ahead(pod, zone):
+            zone = self._elsewhere(pod, zone)
+            awaited = "" if zone and not self._ahead(pod, zone) else owner_of(pod)
+        if awaited:
+            self._later[key] = awaited
+        elif not self._in_vain(pod, zone) and await self._make(pod, zone, self._pools(), self._scarce()):
+            return None
         return LOOK_AGAIN if self._state.binding(BINDING) else None
 
     def _in_vain(self, pod: Pod, zone: str) -> bool:
@@ -287,14 +340,31 @@ class RoomMaker:
         self._vain = {kind: at for kind, at in self._vain.items() if at > late}
         return (owner_of(pod) or pod.key, zone) in self._vain
 
-    def _larger(self, pod: Pod) -> bool:
-        """True iff a larger pod waits for its place."""
-        return any(
-            size(one) > size(pod) and self._state.promised(one) is not None for one in self._state.pods_on("")
+    def _larger(self, pod: Pod) -> str:
+        """The key of a larger pod that may need room; "" for none.
+
+        One that is nominated to a machine with room for it does not.
+        """
+        full: dict[str, bool] = {}
+        larger = (
+            one for one in self._state.pods_on("") if size(one) > size(pod) and one.key not in self._now
         )
+        for one, place in self._state.places(larger):
+            if place.name not in full:
+                full[place.name] = self._full(place)
+            if full[place.name] or one.status.nominated_node_name != place.name:
+                return one.key
+        return ""
 
     def _ahead(self, pod: Pod, zone: str) -> bool:
         return bool(zone) and ahead(pod, zone, self._state.all(Pod), self._state.all(Node))
+
+    def _elsewhere(self, pod: Pod, zone: str) -> str:
+        """The zone that the pod has to go to, if it would be refused in its own even when all others are
+        where they have their places; "" where it would not.
+        """
+        places = {one.key: zone_of(place) for one, place in self._state.places(self._state.pods_on(""))}
+        return behind(pod, zone, self._state.all(Pod), self._state.all(Node), places)
 
     def _scarce(self) -> frozenset[str]:
         """Zones of machines on which pods have lost their room."""
@@ -305,7 +375,20 @@ class RoomMaker:
         if not place.initialized or place.node is None:
             return False
         asked = total(map(pod_requests, self._waiting(place)))
-        return not fits(asked, self._state.room_left(place))
+        return not fits(asked, self._room(place))
+
+    def _room(self, machine: Machine) -> Resources:
+        """What the machine has beside the pods there that stay: those that leave it for others are not gone
+        yet, and were more made to leave meanwhile, these would in vain.
+        """
+        leaving = (
+            pod
+            for helped in self._helped.values()
+            if helped[-1].machine == machine.name
+            for pod, _ in helped[-1].leaving
+            if self._leaves(pod)
+        )
+        return add(self._state.room_left(machine), total(map(pod_requests, leaving)))
 
     def _waiting(self, place: Machine) -> list[Pod]:
         """Those that wait and have a place on the machine which holds."""
@@ -316,16 +399,16 @@ class RoomMaker:
     async def make_room(self, problem: Problem, plan: Plan) -> frozenset[str]:
         """Keys of those pods that claims of the plan are for and that get room on nodes which are there."""
         asked = {pod.key: pod for pod in problem.pods}
-        async with self._one:
-            planned = [(asked[key], claim.zone) for claim in plan.claims for key in claim.pods]
-            served = frozenset(pod.key for pod, _ in planned if self._served(pod))
-            wanted = [
-                (pod, zone if leans(pod) else "")
-                for pod, zone in planned
-                if pod.key not in served and self._waits(pod) and self._helps(pod)
-            ]
-            wanted.sort(key=lambda item: (size(item[0]), item[0].key), reverse=True)
-            return served | (await self._help(wanted) if wanted else frozenset())
+        await within(self._context.clock, self._idle, LONGEST)
+        planned = [(asked[key], claim.zone) for claim in plan.claims for key in claim.pods]
+        served = frozenset(pod.key for pod, _ in planned if self._served(pod))
+        wanted = [
+            (pod, zone if leans(pod) else "")
+            for pod, zone in planned
+            if pod.key not in served | self._now.keys() and self._waits(pod) and self._helps(pod)
+        ]
+        wanted.sort(key=lambda item: (size(item[0]), item[0].key), reverse=True)
+        return served | (await self._help(wanted) if wanted else frozenset())
 
     def _served(self, pod: Pod) -> bool:
         """True iff the pod is nominated to a machine on which room was made for it a moment ago: were its
@@ -348,7 +431,7 @@ class RoomMaker:
         waiting = {pod.metadata.uid: pod for pod in self._state.pods_on("")} if self._helped else {}
         self._helped = {uid: helped for uid, helped in self._helped.items() if uid in waiting}
         self._made = {uid: at for uid, at in self._made.items() if uid in waiting}
-        found = dict(self._now)
+        found = {key: underway.swap.machine for key, underway in self._now.items()}
         for uid, helped in self._helped.items():
             swap = helped[-1]
             if any(self._leaves(pod) for pod, _ in swap.leaving):
@@ -366,7 +449,10 @@ class RoomMaker:
         return waits and movable(pod) and self._may_try(pod)
 
     def _may_try(self, pod: Pod) -> bool:
-        return len(self._helped.get(pod.metadata.uid, ())) < TIMES
+        return self._tries(pod) < TIMES
+
+    def _tries(self, pod: Pod) -> int:
+        return len(self._helped.get(pod.metadata.uid, ()))
 
     def _pools(self) -> frozenset[str]:
         """Names of the pools whose nodes pods may be taken from now."""
@@ -379,12 +465,12 @@ class RoomMaker:
             return frozenset()
         for pod, _ in wanted:  # nominated as before, they would keep each other from their turns
             self._state.withdraw(pod)
-        until, done = self._context.clock.monotonic() + LONGEST, list[Swap]()
+        until, done = self._context.clock.monotonic() + LONGEST, set[str]()
         # As things stand: until something is waited for.
         places: dict[str, Place] | None = None
         known: dict[tuple[str, str], bool] = {}  # what makes pods, and their zone: are they ahead?
         rest = list(wanted[:MOST_PODS])
-        while rest:
+        while rest and self._context.clock.monotonic() < until:
             # One whose zone is ahead would be refused there, lose the room, and another pod would have it.
             # Copies in one zone are ahead alike, and each answer takes a look at all pods.
             alike = {(owner_of(one) or one.key, at): n for n, (one, at) in reversed([*enumerate(rest)])}
@@ -397,21 +483,37 @@ class RoomMaker:
                     break
             pod, zone = rest.pop(turn)
             scarce = {other for _, other in (*rest, *wanted[MOST_PODS:])}
-            while self._context.clock.monotonic() < until and self._may_try(pod):
-                # Each is looked for as things stand then: what is to leave may have started meanwhile.
-                if places is None:
-                    places = self._places(pools, pod.key)
-                swap = self._swap(pod, zone, places, scarce)
-                if swap is None:
-                    break
+            places = self._places(pools, pod.key) if places is None else places
+            tries = self._tries(pod)
+            if await self._make(pod, zone, pools, scarce, places):
+                done.add(pod.key)
+            if self._tries(pod) != tries:
                 places = None
                 known.clear()
-                if made := await self._carry_out(swap):
-                    done.append(swap)
-                if made or not self._names(swap):
-                    break  # a nomination that does not come may not be allowed
-        self._record(done)
-        return frozenset(swap.pod.key for swap in done)
+        return frozenset(done)
+
+    async def _make(
+        self,
+        pod: Pod,
+        zone: str,
+        pools: Collection[str],
+        scarce: Collection[str],
+        places: Mapping[str, Place] | None = None,
+    ) -> bool:
+        """True iff room was made for the pod, in that zone ("" for any); `places` are as things stand."""
+        while self._may_try(pod):
+            # Each is looked for as things stand then: what is to leave may have started meanwhile.
+            swap = self._swap(pod, zone, places or self._places(pools, pod.key), scarce)
+            places = None
+            if swap is None:
+                self._vain[owner_of(pod) or pod.key, zone] = self._context.clock.monotonic()
+                return False
+            if await self._carry_out(swap):
+                self._record(swap)
+                return True
+            if not self._names(swap):
+                return False  # a nomination that does not come may not be allowed
+        return False
 
     def _swap(self, pod: Pod, zone: str, places: Mapping[str, Place], scarce: Collection[str]) -> Swap | None:
         """How the pod may get room on these machines; None: there is no way, or none that is allowed."""
@@ -424,31 +526,36 @@ class RoomMaker:
         """True iff all leave that have to."""
         pod = swap.pod
         self._helped.setdefault(pod.metadata.uid, []).append(swap)
-        self._now[pod.key] = swap.machine
+        underway = self._now[pod.key] = Underway(swap)
+        self._idle.clear()
         try:
             await nominate(self._context, (pod.key,), swap.machine)
-            done = await self._emptied(swap)
+            done = await self._emptied(underway)
             if done:
                 self._made[pod.metadata.uid] = self._context.clock.monotonic()
             return done
         finally:
             del self._now[pod.key]
+            if not self._now:
+                self._idle.set()
 
-    def _record(self, done: Sequence[Swap]) -> None:
+    def _record(self, swap: Swap) -> None:
         """In the log: those for which others left."""
-        made = [swap for swap in done if swap.leaving]
-        if made:
-            self._context.log.record(
-                "room.made",
-                pods=[swap.pod.key for swap in made],
-                leaving=[pod.key for swap in made for pod, _ in swap.leaving],
-            )
+        if swap.leaving:
+            leaving = [pod.key for pod, _ in swap.leaving]
+            self._context.log.record("room.made", pods=[swap.pod.key], leaving=leaving)
 
     def _places(self, pools: Collection[str], but: str) -> dict[str, Place]:
         """By name the machines that are up, with what may leave those of the pools; `but` is the key of a pod
-        whose place is void.
+        whose place is void. Nothing more leaves a machine that others leave for a pod, and where they go is
+        taken.
         """
         found, now = {}, self._context.clock.now()
+        busy = {underway.swap.machine for underway in self._now.values()}
+        coming: dict[str, list[Pod]] = {}
+        for underway in self._now.values():
+            for pod, goal in underway.going.values():
+                coming.setdefault(goal, []).append(pod)
         for machine in self._state.machines():
             if not machine.initialized or machine.node is None or self._state.going(machine):
                 continue
@@ -456,10 +563,14 @@ class RoomMaker:
             young = tuple(
                 pod
                 for pod in bound
-                if machine.pool in pools and unstarted(pod, now) and not self._apart.keeps(pod)
+                if machine.pool in pools
+                and machine.name not in busy
+                and unstarted(pod, now)
+                and not self._apart.keeps(pod)
             )
-            taken = total(pod_requests(pod) for pod in self._waiting(machine) if pod.key != but)
-            found[machine.name] = Place(machine, subtract(self._state.room_left(machine), taken), young)
+            others = [pod for pod in self._waiting(machine) if pod.key != but]
+            taken = total(pod_requests(pod) for pod in (*others, *coming.get(machine.name, ())))
+            found[machine.name] = Place(machine, subtract(self._room(machine), taken), young)
         return found
 
     def _allows(self, pool: NodePool) -> bool:
@@ -467,46 +578,56 @@ class RoomMaker:
         now, paused = self._context.clock.now(), self._context.brakes.disruption_paused(pool)
         return not paused and allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, now)
 
-    async def _emptied(self, swap: Swap) -> bool:
+    async def _emptied(self, underway: Underway) -> bool:
         """True iff all leave that have to, one after the other, each while the pod is nominated to the node.
 
         Any attempt to schedule it takes that away. What is free there by then would be taken by what is made
         anew, to which the scheduler comes before it can be nominated.
         """
+        swap = underway.swap
         rest = list(swap.leaving)
+        until = self._context.clock.monotonic() + LONGEST_NAMING
         while rest:
-            if not await self._has_name(swap):
+            if not await self._has_name(underway, until):
                 return False
-            now = self._context.clock.now()
-            pods = [self._state.get(Pod, pod.key) for pod, _ in rest]
-            if not all(
-                pod is not None and pod.metadata.uid == before.metadata.uid and unstarted(pod, now)
-                for pod, (before, _) in zip(pods, rest, strict=True)
-            ):
-                return False
-            pod, goal = cast("Pod", pods[0]), rest.pop(0)[1]
-            self._state.promise(pod, goal)
-            self._heir = owner_of(pod)
-            self._came.clear()
-            if not await self._evict(pod, swap.pod):
-                return False
-            await within(self._context.clock, self._came, LONGEST_BINDING)
-            self._heir = ""
+            async with self._one:
+                if not self._names(swap):
+                    continue  # lost again while others left
+                now = self._context.clock.now()
+                pods = [self._state.get(Pod, pod.key) for pod, _ in rest]
+                if not all(
+                    pod is not None and pod.metadata.uid == before.metadata.uid and unstarted(pod, now)
+                    for pod, (before, _) in zip(pods, rest, strict=True)
+                ):
+                    return False
+                pod, goal = cast("Pod", pods[0]), rest.pop(0)[1]
+                if not await self._left(underway, pod, goal):
+                    return False
+            until = self._context.clock.monotonic() + LONGEST_NAMING
         self._context.brakes.moved(len(swap.leaving))
         return True
 
-    async def _has_name(self, swap: Swap) -> bool:
+    async def _left(self, underway: Underway, pod: Pod, goal: str) -> bool:
+        """True iff the pod leaves for that machine; what is made anew is waited for."""
+        self._state.promise(pod, goal)
+        underway.heir = owner_of(pod)
+        underway.came.clear()
+        if not await self._evict(pod, underway.swap.pod):
+            return False
+        await within(self._context.clock, underway.came, LONGEST_BINDING)
+        underway.heir = ""
+        del underway.going[pod.metadata.uid]
+        return True
+
+    async def _has_name(self, underway: Underway, until: int) -> bool:
         """True iff the pod is nominated to its machine, and has been for a while: both are waited for."""
-        clock = self._context.clock
-        until = clock.monotonic() + LONGEST_NAMING
+        clock, swap = self._context.clock, underway.swap
         while (left := until - clock.monotonic()) > 0:
             if not self._waits(swap.pod):
                 return False
-            self._named = swap.pod.key, swap.machine
-            self._came.clear()
+            underway.named.clear()
             if not self._names(swap):
-                await within(clock, self._came, left)
-            self._named = "", ""
+                await within(clock, underway.named, left)
             await clock.sleep(CALM)
             if self._names(swap):
                 return True
