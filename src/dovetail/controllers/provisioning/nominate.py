@@ -44,6 +44,7 @@ from dovetail.controllers.provisioning.openings import (
     Groups,
     Openings,
     in_queue,
+    resolver,
 )
 from dovetail.controllers.provisioning.pods import evicts
 from dovetail.kube.client import ChangeType
@@ -435,7 +436,7 @@ class Nominator:
             state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
         )
         spaces = {one.metadata.name: one.metadata.labels for one in state.all(Namespace)}
-        view = ClusterView(map(NodeView.of, nodes), spaces, volumes)
+        view = ClusterView(map(NodeView.of, nodes), spaces, volumes, resolver())
         for pod in bound:
             view.add_pod(pod)
         planned = [machine.name for machine in state.promised_machines() if machine.name in ready]

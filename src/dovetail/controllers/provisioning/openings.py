@@ -11,7 +11,7 @@ and 1.10 in the mean.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.api.core import Pod, Taint
@@ -20,10 +20,11 @@ from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.exchange import owner_of
 from dovetail.controllers.provisioning.passing import BYTES
-from dovetail.model.cluster_view import ClusterView, NodeView
+from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.filters import Placement
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.scores import Occupancy, best_node
+from dovetail.model.volumes import VolumeIndex
 
 # What is played: a burst of 137 pods on 12 nodes takes 13 ms a play. With more of either the nodes open as
 # they come, and together where pods must be spread.
@@ -75,6 +76,10 @@ class Openings:
         self._pods = sorted(pods, key=lambda pod: -pod.spec.priority)
         self._leaning = {pod.key for pod in pods if leans(pod)}
         self._kinds = {pod.key: _kind(pod) for pod in pods}
+        self._wanted = {
+            pod.key: [(name, amount) for name, amount in pod_requests(pod).items() if amount > 0]
+            for pod in pods
+        }
         self.closed = tuple(closed)
         for name in self.closed:
             node = view.nodes[name]
@@ -138,9 +143,7 @@ class Openings:
                     rest.append(pod)
                     continue
                 nodes = (self._view.nodes[name] for name in (there if leaning else fresh))
-                roomy = [node for node in nodes if _has_room(node, pod)]
-                placement = Placement(pod, self._view)
-                found = [node for node in roomy if not placement.examine(node)]
+                found = self._fitting(pod, nodes)
                 if found:
                     node = best_node(pod, found, self._occupancy, draw, "openings")
                     self._view.add_pod(pod, node.name)
@@ -153,6 +156,14 @@ class Openings:
             if not any(pod.key in self._leaning for pod in waiting):
                 break
         return waiting
+
+    def _fitting(self, pod: Pod, nodes: Iterable[NodeView]) -> list[NodeView]:
+        wanted = self._wanted[pod.key]
+        roomy = [node for node in nodes if _has_room(node, wanted)]
+        if not roomy:
+            return roomy
+        placement = Placement(pod, self._view)
+        return [node for node in roomy if not placement.examine(node)]
 
     def search(self, given: Groups = (), plays: int = PLAYS) -> Iterator[Filled]:
         """The best order so far, after each that was played: first the given one, then one by one, together
@@ -203,14 +214,23 @@ def _kind(pod: Pod) -> object:
     return owner, tuple(sorted(pod_requests(pod).items()))
 
 
-def _has_room(node: NodeView, pod: Pod) -> bool:
+def _has_room(node: NodeView, wanted: Sequence[tuple[str, int]]) -> bool:
     """As one of the filters; asked first, it spares the others on nodes that are full."""
     whole, used = node.allocatable, node.used
-    return all(
-        used.get(name, 0) + amount <= whole.get(name, 0)
-        for name, amount in pod_requests(pod).items()
-        if amount > 0
-    )
+    return all(used.get(name, 0) + amount <= whole.get(name, 0) for name, amount in wanted)
+
+
+def resolver() -> Callable[[Pod, VolumeIndex], PodFacts]:
+    """For the view: remembers what follows from pods, as neither these nor volumes change between plays."""
+    known: dict[str, PodFacts] = {}
+
+    def resolve(pod: Pod, volumes: VolumeIndex) -> PodFacts:
+        found = known.get(pod.key)
+        if found is None:
+            found = known[pod.key] = PodFacts.of(pod, volumes)
+        return found
+
+    return resolve
 
 
 def _varied(groups: Groups, draw: random.Random) -> Groups:

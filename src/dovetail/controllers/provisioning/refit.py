@@ -21,6 +21,7 @@ from dovetail.controllers.provisioning.openings import (
     Filled,
     Groups,
     Openings,
+    resolver,
 )
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView
@@ -71,6 +72,7 @@ class Refit:
         age = {key: number for number, key in enumerate(queue)}
         self._queue = sorted(problem.pods, key=lambda pod: (age.get(pod.key, len(age)), pod.key))
         self._there = [node for node in problem.nodes if not node.in_flight]
+        self._resolve = resolver()
         self._plays = MOST_PLAYED // max(1, len(problem.pods))  # that are left
 
     async def better(self, plan: Plan) -> Plan:
@@ -101,7 +103,7 @@ class Refit:
         bought as well.
         """
         nodes = {one.name: planned_node(self._problem, one, self._asked) for one in plan.claims}
-        view = ClusterView(namespaces=self._problem.namespaces, volumes=self._problem.volumes)
+        view = ClusterView((), self._problem.namespaces, self._problem.volumes, self._resolve)
         for node in self._there:
             view.set_node(replace(view_of(node), name=node.name))
             for pod in node.pods:
