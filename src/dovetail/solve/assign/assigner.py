@@ -331,7 +331,7 @@ class Survey:
     ) -> Iterator[Slot]:
         instance, rules = self._instance, pod_class.levels[base.level].rules
         nodes = instance.nodes
-        spreads = [instance.topology.groups[index].id.key for index in class_rules.spreads]
+        spreads = [nodes.column(instance.topology.groups[index].id.key) for index in class_rules.spreads]
         capacity: dict[tuple[str, ...], int] = {}  # found so far, by the domains that must be chosen from
         needed = pod_class.vector
         apart = self._strategy.apart and class_rules.near and self._checker.followers(pod_class).any()
@@ -339,7 +339,7 @@ class Survey:
             needed = needed + self._checker.followers(pod_class)
         for row in nodes.candidates(base.wanted, rules, needed):
             instance.work.spend(1)
-            domains = tuple([nodes.domain(row, key) for key in spreads])
+            domains = tuple([column[row] for column in spreads])
             enough = capacity.get(domains, 0) >= pods and pod_class.index not in self._strategy.targets
             if enough or row in known or not nodes.accepts(row, pod_class):
                 continue

@@ -73,7 +73,7 @@ def fuller(instance: Instance, left: tuple[int, ...]) -> Iterator[Strategy]:
     if tied and soft:
         yield Strategy(roomy=True, plain=True)
     for key in sorted({group.id.key for group in instance.topology.groups} - {HOSTNAME}):
-        values = {instance.nodes.domain(row, key) for row in range(len(instance.nodes.nodes))}
+        values = {*instance.nodes.column(key)}
         for table in instance.tables:
             every = table.domains(key)
             values.update(every[column] for column in np.flatnonzero(table.own).tolist())

@@ -159,7 +159,7 @@ def topology_sites_of(
         before=np.full(len(capacity), -1),
         column=np.concatenate([column, none - 1]),
         domains={
-            key: (*(values[site] for site in kept.tolist()), *seen.of_nodes(key))
+            key: (*(values[site] for site in kept.tolist()), *instance.nodes.column(key))
             for key, values in domains.items()
         },
         counting={key: each.cut(kept, seen.counting_nodes(key)) for key, each in counting.items()},
@@ -255,11 +255,6 @@ class _SiteLabels:
             if len(known) == len(values):
                 found[key] = [known[number] for number in like.tolist()]
         return found
-
-    def of_nodes(self, key: str) -> list[str]:
-        """The value of a label on each existing node; "" where it has none."""
-        nodes = self._instance.nodes
-        return [nodes.domain(row, key) for row in range(len(nodes.nodes))]
 
     def counting(self, wanted: NodeFilter, some: Amounts) -> Counting:
         """What a spread that counts such nodes makes of some sites."""

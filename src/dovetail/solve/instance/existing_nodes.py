@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class Nodes:
         self.ports: list[tuple[HostPort, ...]] = [node.occupancy.ports for node in self.nodes]
         self.capacity: Amounts = self._free(axis, daemons)
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}  # of nodes with any
+        self._columns: dict[str, list[str]] = {}
         self._feasible: dict[tuple[Requirements, frozenset[str], tuple[Toleration, ...], bool], Mask] = {}
         for row, node in enumerate(self.nodes):
             for pod in node.occupancy.attached:
@@ -96,11 +98,15 @@ class Nodes:
         asked = pod_class.vector > 0
         return int(np.min(self.capacity[row][asked] // pod_class.vector[asked]))
 
+    def column(self, key: str) -> list[str]:
+        """Of each node its value of a label; its own name for the hostname."""
+        if key not in self._columns:
+            self._columns[key] = [at.name if key == HOSTNAME else at.labels.get(key, "") for at in self.nodes]
+        return self._columns[key]
+
     def domain(self, row: int, key: str) -> str:
         """The node's value of a label; its own name for the hostname."""
-        if key == HOSTNAME:
-            return self.nodes[row].name
-        return self.nodes[row].labels.get(key, "")
+        return self.column(key)[row]
 
     def place(self, row: int, pod_class: PodClass, count: int = 1) -> None:
         """Take the capacity of so many pods of a pod class."""
@@ -168,8 +174,7 @@ class Present:
         of = self._topology.groups[index].id
         known = self._domains.get((of.key, of.node_filter))
         if known is None:
-            rows = [row for row, counted in enumerate(self.counts(index)) if counted]
-            found = dict.fromkeys(self._nodes.domain(row, of.key) for row in rows)
+            found = dict.fromkeys(compress(self._nodes.column(of.key), self.counts(index)))
             found.pop("", None)
             known = self._domains[of.key, of.node_filter] = found
         return known
