@@ -65,3 +65,13 @@ def test_pods_near_others_do_not_make_one_node_grow_to_the_dearest_size() -> Non
     webs = [pod(f"web-{number}", "web", near="cache", cpu="7") for number in range(64)]
     plan = planned([*caches, *webs], {8: 0.4, 16: 0.8, 896: 110.0})
     assert plan.cost.hourly <= 1.15 * plan.cost.lower_bound
+
+
+def test_pods_that_nothing_ties_to_each_other_are_not_one_bundle() -> None:
+    """Eight pairs of 7 CPUs each: on nodes of 8, and not all beside the first on one of 64."""
+    pairs = [
+        [pod(f"cache-{each}", f"cache-{each}"), pod(f"web-{each}", f"web-{each}", f"cache-{each}", cpu="6")]
+        for each in range(8)
+    ]
+    plan = planned([one for pair in pairs for one in pair], {8: 0.4, 64: 11.0})
+    assert plan.cost.hourly == 8 * 400_000_000
