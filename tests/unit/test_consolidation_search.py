@@ -55,6 +55,13 @@ def node(name: str, price: int = 1000, *, cost: float = 1.0, spot: bool = False,
     return Candidate(name, name[0], offer, price, cost, on_it, Minimum(0.0, LEAST))
 
 
+def since(candidate: Candidate, minute: int) -> Candidate:
+    """Its pod came at the end of that minute."""
+    (on_it,) = candidate.pods
+    meta = structs.replace(on_it.metadata, creation_timestamp=f"1970-01-01T00:{minute:02}:59Z")
+    return replace(candidate, pods=(structs.replace(on_it, metadata=meta),))
+
+
 @dataclass
 class Parts:
     """What the parts of the search answer. Names of nodes are joined to sets by spaces."""
@@ -67,6 +74,9 @@ class Parts:
     refused: Mapping[str, Refused] = field(default_factory=dict)
     unsettled: Sequence[str] = ()  # sets whose pods go to the node other-0, and nothing is bought
     unknown: Sequence[str] = ()
+    places: Mapping[str, Mapping[str, tuple[str, ...]]] = field(
+        default_factory=dict
+    )  # where nothing is bought
     mixed: Sequence[str] = ()
     work: int = 0  # of each plan
     homeless: Sequence[str] = ()  # nodes whose pods have no place in any plan
@@ -83,6 +93,8 @@ class Parts:
         self.tried.append(key)
         if key in self.unsettled:
             return Move(tuple(candidates), (), {"other-0": ("default/x",)})
+        if key in self.places:
+            return Move(tuple(candidates), (), self.places[key])
         if key not in self.saved:
             raise self.refused.get(key, Refused(f"no: {key}"))
         price = sum(one.price for one in candidates) - self.saved[key]
@@ -103,6 +115,7 @@ class Parts:
             known=lambda candidate: candidate.name not in self.unknown,
             if_bought=lambda candidate: candidate.price - self.worth.get(candidate.name, candidate.price),
             wasted=lambda candidate: candidate.price - self.worth.get(candidate.name, candidate.price),
+            in_vain=lambda candidate, _: candidate.price - self.worth.get(candidate.name, candidate.price),
             least=lambda _, shapes: self._least(shapes),
             appraisal=SimpleNamespace(pod_class=shape),
         )
@@ -436,7 +449,7 @@ def test_nodes_that_others_may_follow_are_not_left_out_for_want_of_room(
         ({"allowed": {}}, None),
         ({"moves": Moves(deleting={"a": 0})}, MOVED_ENOUGH),
         ({"moves": Moves(resting=frozenset({"uid-a1-0"}))}, RESTING),
-        ({"fresh": frozenset({"a1"})}, FRESH),
+        ({"fresh": {"a1": 1}}, FRESH),
         ({"moves": Moves(deleting={"a": 1}, replacing={"a": 1})}, "no: a1"),
         ({"totals": {"a": Totals(BALANCED, 100_000, 10.0)}}, "score 0.05 < threshold 0.50"),
         ({"totals": {"a": Totals(BALANCED, 1_000, 10.0)}}, "no: a1"),
@@ -757,13 +770,9 @@ def test_nodes_that_cost_more_than_their_pods_are_worth_go_next_the_emptiest_fir
 def test_a_node_waits_for_one_that_saves_far_more_once_its_pods_have_rested(
     monkeypatch: pytest.MonkeyPatch, price: int, worth: float, came: int, moves: int, waits: bool
 ) -> None:
-    rests = node("b1", price, cost=3)
-    stamp = f"1970-01-01T00:0{came}:59Z"
-    (on_it,) = rests.pods
-    meta = structs.replace(on_it.metadata, creation_timestamp=stamp)
     case = parts(
         node("a1", cost=4),
-        replace(rests, pods=(structs.replace(on_it, metadata=meta),)),
+        since(node("b1", price, cost=3), came),
         asked={"moves": Moves(deleting={"b": moves}, resting=frozenset({"uid-b1-0"}))},
         fits=("a1",),
         saved={"a1": 1000},
@@ -774,13 +783,44 @@ def test_a_node_waits_for_one_that_saves_far_more_once_its_pods_have_rested(
     assert stays(found)["b1"] == RESTING
 
 
+RESTS = {"moves": Moves(resting=frozenset({"uid-b1-0"}))}
+
+
+@pytest.mark.parametrize(
+    ("asked", "worth", "price", "waits"),
+    [
+        (RESTS, 3000.0, 1000, True),  # 700 are saved beyond what a1 could save later
+        (RESTS, 3000.0, 1301, False),  # more than the 1000 of b1
+        (RESTS, 3001.0, 1000, False),  # less than a quarter of its price
+        (RESTS | {"fresh": {"b1": 65 * MINUTE}}, 3000.0, 1000, True),
+        (RESTS | {"fresh": {"b1": 65 * MINUTE + 1}}, 3000.0, 1000, False),
+        ({"fresh": {"b1": 65 * MINUTE}}, 3000.0, 1000, False),  # bought to save money
+        ({"moves": Moves(deleting={"b": 0}, resting=frozenset({"uid-b1-0"}))}, 3000.0, 1000, False),
+    ],
+)
+def test_it_is_waited_for_a_node_that_could_go_in_minutes_and_not_once_it_took_the_pods(
+    monkeypatch: pytest.MonkeyPatch, asked: Mapping[str, Any], worth: float, price: int, waits: bool
+) -> None:
+    case = parts(
+        node("a1", price, cost=4),
+        since(node("b1", 4000, cost=8), 0),
+        asked=asked,
+        fits=("a1",),
+        places={"a1": {"b1": ("default/a1-0",)}},
+        worth={"a1": price - 300.0, "b1": worth},
+        left={"b1": 3999},
+    )
+    found = case.play(monkeypatch, now=55 * MINUTE)
+    assert (names(found.move), stays(found).get("a1")) == (("-", OUTDONE) if waits else ("a1", None))
+
+
 @pytest.mark.parametrize(
     ("asked", "known"),
     [
         ({}, ()),  # each was looked at and stays
         ({"moves": Moves(deleting={"a": 0})}, ()),
         ({"moves": Moves(resting=frozenset({"uid-a1-0"}))}, None),
-        ({"fresh": frozenset({"a1"})}, None),
+        ({"fresh": {"a1": 1}}, None),
         ({"allowed": {}}, None),
     ],
 )

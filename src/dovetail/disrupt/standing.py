@@ -12,7 +12,7 @@ from dovetail.cluster.problem import ClusterObjects
 from dovetail.disrupt.allowance import allowances
 from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED
-from dovetail.disrupt.consolidation.candidates import CONSOLIDATABLE, bought_lately, obstacle
+from dovetail.disrupt.consolidation.candidates import CONSOLIDATABLE, fresh_until, obstacle
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, Present
 from dovetail.disrupt.consolidation.search import FRESH, RESTING
 from dovetail.disrupt.drift import drifted_since
@@ -71,7 +71,7 @@ def _moved(objects: ClusterObjects, views: Sequence[NodeView], now: int) -> Mapp
 
 
 def _resting(view: NodeView, moved: Mapping[str, Arrival], now: int) -> Iterator[str]:
-    if bought_lately(view, now):
+    if now < fresh_until(view):
         yield FRESH
     if any(one.forced for one in arrivals(view, moved)):
         yield RESTING

@@ -309,7 +309,7 @@ class _Course:
             restless=restless,
             spot_to_spot=self._pace.spot_to_spot,
             totals=self._totals,
-            fresh=frozenset(name for name, until in self._fresh.items() if until > self._now),
+            fresh={name: until for name, until in self._fresh.items() if until > self._now},
         )
 
     def _candidate(self, node: ExistingNode) -> Candidate:

@@ -23,10 +23,10 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
 from dovetail.disrupt.consolidation.candidates import (
-    bought_lately,
     candidate_of,
     candidates,
     closed,
+    fresh,
     restless,
 )
 from dovetail.disrupt.consolidation.judge import judged
@@ -242,15 +242,10 @@ class Consolidation:
         return (
             allowances(pools, views, UNDERUTILIZED, context.clock.now()),
             self._moves.left(views),
-            self._fresh(views),
+            fresh(views, context.clock.now()),
             context.provider.supply.left(),
             tuple(context.brakes.launches_paused(pool) for pool in pools),
         )
-
-    def _fresh(self, views: tuple[NodeView, ...]) -> frozenset[str]:
-        """See Question."""
-        now = self._context.clock.now()
-        return frozenset(view.name for view in views if bought_lately(view, now))
 
     def _candidates(self, views: tuple[NodeView, ...]) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
         """The nodes that may go, and why others stay."""
@@ -285,7 +280,7 @@ class Consolidation:
             options.spot_to_spot,
             frozenset(pod.key for pod in moving),
             all_of_them,
-            self._fresh(views),
+            fresh(views, self._context.clock.now()),
         )
         return question, blocked_notes(wanted, allowed, UNDERUTILIZED)
 

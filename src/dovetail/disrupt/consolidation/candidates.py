@@ -58,10 +58,16 @@ def _restless(view: NodeView) -> bool:
     return parse_nillable(after) is not None and not quiet
 
 
-def bought_lately(view: NodeView, now: int) -> bool:
-    """True iff a command bought it in place of others within the hour (`now` in nanoseconds)."""
+def fresh_until(view: NodeView) -> int:
+    """An hour after a command bought it in place of others (nanoseconds); 0 if none did."""
     made = view.claim.metadata
-    return REPLACES in made.annotations and now - parse_rfc3339(made.creation_timestamp) < REST
+    return parse_rfc3339(made.creation_timestamp) + REST if REPLACES in made.annotations else 0
+
+
+def fresh(views: Iterable[NodeView], now: int) -> dict[str, int]:
+    """Nodes that a command bought in place of others within the hour, and until when (nanoseconds)."""
+    found = ((view.name, fresh_until(view)) for view in views)
+    return {name: until for name, until in found if now < until}
 
 
 def obstacle(view: NodeView) -> str:

@@ -137,7 +137,8 @@ class Question:
     spot_to_spot: bool = False
     moving: frozenset[str] = frozenset()
     totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
-    fresh: frozenset[str] = frozenset()  # nodes that a command bought within the hour: to take one undoes it
+    # Nodes that a command bought within the hour: to take one undoes it. Until when (nanoseconds).
+    fresh: Mapping[str, int] = field(default_factory=dict)
 
     # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again. Most
     # searches end without one.

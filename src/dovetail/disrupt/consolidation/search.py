@@ -51,6 +51,11 @@ class Prospects:
         worth, pod_class = self.appraisal.dual_values(), self.appraisal.pod_class
         return candidate.price - float(sum(worth[pod_class[pod.key]] for pod in candidate.pods))
 
+    def in_vain(self, candidate: Candidate, coming: Iterable[str]) -> float:
+        """The same for it and whichever others may be bought, once these pods (by key) are on it as well."""
+        worth, pod_class = self._for_sale(candidate).dual_values(), self.appraisal.pod_class
+        return self.if_bought(candidate) - float(sum(worth[pod_class[key]] for key in coming))
+
     def least(self, candidate: Candidate, pod_classes: Sequence[int]) -> int | None:
         """The least that one node costs which holds a pod of each of these; None if none is sold."""
         return self._for_sale(candidate).least(pod_classes)
@@ -72,7 +77,7 @@ REPLACED_ENOUGH = (
     "is left of these is kept for moves that save a quarter of the node's price or more"
 )
 OUTDONE = (
-    "Nodes whose pods will have rested in some minutes cost far more than those are worth: they go first"
+    "Nodes that will be free to go in some minutes cost far more than their pods are worth: they go first"
 )
 # After a drift nodes become free in the order in which their pods came. Pods of small ones that were free
 # first went to large ones that went some minutes later: three plays with a drift and a loss (500 pods, and
@@ -154,7 +159,7 @@ class _Search:
         if move is None and self._work.left:
             self._at = SINGLE
             move = yield from self._alone()
-        if move is not None and self._outdone_soon(move):
+        if move is not None and (self._outdone_soon(move) or self._better_soon(move)):
             self._stay.update((one.name, OUTDONE) for one in move.candidates)
             move, self._others = None, []
         return Finding(
@@ -171,20 +176,53 @@ class _Search:
     def _outdone_soon(self, move: Move) -> bool:
         """True iff a node whose pods have nearly rested costs far more in vain, per pod, than the move saves.
 
-        If this move came first, its pods would often come to that node and be moved a second time.
+        If this move came first, its pods would often come to that node and be moved a second time. What goes
+        without others saves its price by room that other pods could have: it counts by what it costs in vain.
         """
-        moves, prospects, move_budget = self._question.moves, self._prospects, self._question.move_budget()
+        prospects, move_budget = self._prospects, self._question.move_budget()
+        rate = move.rate
+        if not move.claims:
+            rate = max(0.0, sum(map(prospects.wasted, move.candidates)) / move.cost)
         for candidate in self._question.candidates:
-            if self._stay.get(candidate.name) != RESTING or not prospects.known(candidate):
-                continue
-            if rests_since(candidate.pods, moves.resting) + REST - self._now > _SOON:
+            if not self._soon(candidate) or not prospects.known(candidate):
                 continue
             most = prospects.wasted(candidate)
-            far_more = most / (1 + candidate.cost) >= _FAR_MORE * move.rate
+            far_more = most / (1 + candidate.cost) >= _FAR_MORE * rate
             enough = most >= _WORTH_THE_REST * candidate.price
             if far_more and enough and move_budget.holds(candidate.pool, candidate.workloads):
                 return True
         return False
+
+    def _better_soon(self, move: Move) -> bool:
+        """True iff a node that could go in some minutes saves more than the move whose pods it takes.
+
+        Once it took them it goes only by moving these a second time. Such nodes, large and nearly empty, were
+        most of what clusters cost over their bound after a drift and a loss.
+        """
+        left, saving = self._question.moves.deleting, self._beyond(move)
+        for candidate in self._question.candidates:
+            coming = move.places.get(candidate.name, ())
+            if not coming or not self._soon(candidate) or not self._prospects.known(candidate):
+                continue
+            if any(left.get(key, count) < count for key, count in candidate.workloads.items()):
+                continue  # it stays in any case
+            if self._prospects.in_vain(candidate, coming) < _WORTH_THE_REST * candidate.price:
+                continue
+            if _worth_more(self._hope(candidate), 1 + candidate.cost, saving, move.cost):
+                return True
+        return False
+
+    def _soon(self, candidate: Candidate) -> bool:
+        """True iff it stays for the hour of what had to move alone, which ends in some minutes."""
+        since = rests_since(candidate.pods, self._question.moves.resting)
+        if not since or self._stay.get(candidate.name) not in (FRESH, RESTING):
+            return False
+        return max(since + REST, self._question.fresh.get(candidate.name, 0)) - self._now <= _SOON
+
+    def _beyond(self, move: Move) -> float:
+        """What it saves beyond what its nodes could save later, if another one came first."""
+        vain = [(self._prospects.if_bought(one), one.price) for one in move.candidates]
+        return move.saving - sum(most for most, price in vain if most >= _WORTH_THE_REST * price)
 
     def _next(self, move: Move | None) -> tuple[str, ...] | None:
         """Nodes that should go after it, the emptiest first: they cost far more than their pods are worth.
@@ -275,7 +313,7 @@ class _Search:
             if candidate.name in going or candidate.price <= move.saving:
                 continue
             most = self._hope(candidate)
-            if most < candidate.price and _worth_more(most, 1 + candidate.cost, move):
+            if most < candidate.price and _worth_more(most, 1 + candidate.cost, move.saving, move.cost):
                 found.append((-most, candidate.name, candidate))
         for _, _, candidate in sorted(found, key=lambda entry: entry[:2])[:_LARGER]:
             if not self._work.left:
@@ -285,7 +323,7 @@ class _Search:
             self._stay.pop(candidate.name, None)
             if other is None or self._too_little(candidate, other.saving, replacing):
                 continue
-            if other.claims and _worth_more(other.saving, other.cost, move):
+            if other.claims and _worth_more(other.saving, other.cost, move.saving, move.cost):
                 self._others = [move]
                 return other
         return move
@@ -496,9 +534,9 @@ class _Search:
         )
 
 
-def _worth_more(saving: float, cost: float, move: Move) -> bool:
-    """True iff so much is saved more than by the move, and nearly as much for each further pod."""
-    return saving > move.saving and saving - move.saving >= _NEARLY_AS_GOOD * move.rate * (cost - move.cost)
+def _worth_more(saving: float, cost: float, other: float, at: float) -> bool:
+    """True iff so much is saved more than the other at its cost, and nearly as much for each further pod."""
+    return saving > max(0, other) and saving - other >= _NEARLY_AS_GOOD * max(0, other / at) * (cost - at)
 
 
 def _without_room(chosen: Sequence[Candidate], plan: Plan) -> frozenset[str]:
