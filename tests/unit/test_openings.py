@@ -61,6 +61,24 @@ def test_what_becomes_of_pods_hangs_on_the_order_in_which_nodes_open(
     assert (found.weight == 0) == (not left)
 
 
+def test_nodes_of_a_group_are_opened_by_a_request_each() -> None:
+    """By the scores there is room for all; not if two pods are tried before the second node is open."""
+    small = [pod(f"a-{number}", "web", (2000, 512), {}) for number in range(2)]
+    others = [pod("b", "api", (3000, 512), {}), pod("c", "cache", (2000, 512), {})]
+    made, _ = openings([*small, *others], {"five": 5, "four": 4})
+    found = made.play((("five", "four"),))
+    assert [one.key for one in found.left] == ["default/c"]
+    assert found.at["default/a-0"] == found.at["default/a-1"] == "five"
+
+
+def test_of_orders_in_which_all_find_room_one_is_looked_for_in_which_nodes_open_by_themselves() -> None:
+    small = [pod(f"a-{number}", "web", (1000, 512), {}) for number in range(4)]
+    made, _ = openings(small, {"two": 2, "three": 3})
+    *_, found = made.search((("two", "three"),))
+    assert not found.left
+    assert all(len(names) == 1 for names in found.groups)
+
+
 def test_pods_of_a_higher_priority_come_first() -> None:
     high = pod("b-large", "api", (4000, 512), {"priority": 10})
     made, _ = openings([*small_and_large()[:5], high], {"four": 4, "eight": 8})
