@@ -14,8 +14,9 @@ import pytest
 
 from benchmarks.realised.workloads import workloads
 from benchmarks.solve import mix, rules
+from benchmarks.solve.crowded import mixed
 from dovetail.cli.question import Question
-from dovetail.model.problem import Budget, Problem
+from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
 from dovetail.solve.budget import Deadline, Stop, never
 from dovetail.solve.solver import Step, solve
 from dovetail.testing.crowds import crowd
@@ -133,3 +134,10 @@ def test_with_twice_its_time_a_plan_is_no_dearer_than_the_first(burst: Problem) 
     with calls() as clock:
         plan = solve(burst, Budget(60_000), stop=clock(800))
     assert plan.cost.hourly <= first.cost.hourly
+
+
+def test_what_is_proven_of_a_plan_that_leaves_pods_over_is_kept() -> None:
+    """It was taken before it was proven, and what came with the proof was no better."""
+    plan = solve(mixed(66612, 4), Budget(work=WORK_PER_SECOND))
+    assert plan.unschedulable
+    assert plan.cost.gap < 0.01

@@ -114,10 +114,11 @@ class _Solve:
         return self.context.stranded(self.best.plan.left)
 
     def offer(self, other: Answer | None) -> None:
-        """Take it if it is better, or as good and proven, with what is proven of it."""
+        """Take it if it is better, or as good and no less is proven, with what is proven of it."""
         if other is None:
             return
-        if other.rank < self.best.rank or (other.proven and other.rank == self.best.rank):
+        # What is as good may be the same plan: `_found` took it before anything was proven of it.
+        if (other.rank, self.best.proven and not other.proven) < (self.best.rank, True):
             if self.overdraws(other):
                 raise _Overdrawn
             self.best = other
