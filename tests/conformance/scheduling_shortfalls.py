@@ -17,9 +17,6 @@ LEFT_OUT = _each(
         """: """
             label-exists-conflict-001
         """,
-        "one of three equal pods finds a place, and the recorded answer takes another one": """
-            pod-anti-affinity-zone-004
-        """,
         "the recorded answer takes the pool to four nodes, its limit is two": """
             nodes-limit-001
         """,

@@ -54,11 +54,15 @@ def test_nodes_that_are_there_do_where_nothing_is_for_sale(rule: Document) -> No
 
 
 def test_a_first_plan_of_many_shapes_does_not_use_up_the_work_of_a_second() -> None:
-    """885 pods of 150 shapes: a fifth of a second's work at most, and the search finds a cheaper plan."""
+    """885 pods of 150 shapes: a fifth of a second's work at most, and the search finds a cheaper plan.
+
+    At the end it was 1.11 of the bound when unrelated pods shared nodes with those that others want near.
+    """
     steps = list[Step]()
     solve(mixed(20261126, 5), Budget(), trace=steps.append)
     assert steps[0].work < WORK_PER_SECOND // 5
-    assert steps[-1].cost < 0.97 * steps[0].cost
+    assert steps[-1].cost < 0.98 * steps[0].cost
+    assert steps[-1].cost < 1.09 * steps[-1].bound
 
 
 class _Found(Exception):
