@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from dovetail.base.clock import SECOND
 from dovetail.cli.main import run
+from dovetail.cli.searching import progress
 from dovetail.cloud import catalog
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.live import FORMAT, LiveRegion, Row
@@ -534,3 +537,13 @@ def test_a_report_of_copies_and_of_nothing(
         assert run(["plan", *asked, "--report", str(page)]) == 0
         assert title in page.read_text("utf-8").split("<title>")[1].split("</title>")[0]
     capsys.readouterr()
+
+
+def test_progress_is_for_terminals(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress("trying", 10 * SECOND)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress("trying", 10 * SECOND)
+    assert "trying for up to 10 s more (--deadline 1s does not)" in capsys.readouterr().err

@@ -193,6 +193,10 @@ def _placed(problem: Problem, plan: Plan, search: Search, *, nominate: bool) -> 
     seconds = min(search.seconds, max(SECOND, search.longest) / SECOND)
     if bound >= search.seconds * _BOUND_A_SECOND or len(problem.pods) * nodes >= seconds * _PLAYED_A_SECOND:
         return None
+    from dovetail.cli.searching import progress
     from dovetail.simulate.scheduler.forecast import forecast
 
+    left = min(search.seconds * SECOND, search.patience.nanoseconds)
+    if not nominate and search.work is None and left > SECOND:
+        progress("trying how kube-scheduler places the pods", round(left))
     return forecast(problem, plan, nominate=nominate, over=search.explaining(alone=not nominate))

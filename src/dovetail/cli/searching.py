@@ -296,12 +296,16 @@ def _cut(plan: Plan, work: int, *, over: bool = False) -> bool:
     return better and (over or plan.work >= _SPENT * work)
 
 
-def _report(best: Plan, step: int) -> None:
-    """Progress, to a terminal only."""
+def progress(doing: str, nanoseconds: int) -> None:
+    """Say what takes longer than a deadline of a second would let it, to a terminal only."""
     if sys.stderr.isatty():
-        cost = f"${best.cost.hourly / NANO_DOLLARS:,.4f}/h, proven within {best.cost.gap:.1%}"
-        text = f"{cost}; searching for up to {step // SECOND} s more (--deadline 1s does not)"
+        text = f"{doing} for up to {nanoseconds // SECOND} s more (--deadline 1s does not)"
         Console(stderr=True, highlight=False).print(text, style="dim")
+
+
+def _report(best: Plan, step: int) -> None:
+    cost = f"${best.cost.hourly / NANO_DOLLARS:,.4f}/h, proven within {best.cost.gap:.1%}"
+    progress(f"{cost}; searching", step)
 
 
 def _faults(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
