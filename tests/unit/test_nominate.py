@@ -11,8 +11,15 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.provisioning.causes import leans, open_to
-from dovetail.controllers.provisioning.nominate import TURN, Turns, destination, nomination, up
-from dovetail.model.labels import NOMINATED, REGISTERED
+from dovetail.controllers.provisioning.nominate import (
+    TURN,
+    Turns,
+    destination,
+    nomination,
+    planned_turn,
+    up,
+)
+from dovetail.model.labels import NOMINATED, OPENS, REGISTERED
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
@@ -197,3 +204,14 @@ def test_pods_that_do_not_keep_each_other_out_do_not_wait(one: Pod, other: Pod) 
     turns = Turns()
     turns.follow(None, other)
     assert turns.wait(one, "n1", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("mark", "turn"), [("1", 1), ("24", 24), ("", 0), ("-1", 0), ("1.5", 0), ("²", 0), ("9" * 5_000, 0)]
+)
+def test_a_turn_that_is_no_number_is_not_known(mark: str, turn: int) -> None:
+    claim = decode(
+        {"metadata": {"name": "c", "annotations": {OPENS: mark}}, "spec": {"nodeClassRef": CLASS}}, NodeClaim
+    )
+    assert planned_turn(Machine(None, claim)) == turn
+    assert planned_turn(machine("n1")) == 0

@@ -419,9 +419,10 @@ class Nominator:
 
     def _planned(self, ready: Mapping[str, Node]) -> Groups:
         """The nodes in the order in which they were planned to open, as far as that is known."""
-        machines = [one for one in self._state.promised_machines() if one.name in ready and _turn(one)]
-        machines.sort(key=_turn)  # claims that are created at once are promised in the order of the answers
-        return tuple(tuple(one.name for one in some) for _, some in groupby(machines, _turn))
+        machines = [one for one in self._state.promised_machines() if one.name in ready and planned_turn(one)]
+        # Claims that are created at once are promised in the order of the answers.
+        machines.sort(key=planned_turn)
+        return tuple(tuple(one.name for one in some) for _, some in groupby(machines, planned_turn))
 
     def _openings(self, ready: Mapping[str, Node], waiting: Sequence[Pod]) -> Openings | None:
         """What may become of the pods that wait; None where too much would have to be looked at."""
@@ -680,10 +681,11 @@ class Nominator:
         return written
 
 
-def _turn(machine: Machine) -> int:
-    """When the node was planned to open, from 1 on; 0 where that is not known."""
+def planned_turn(machine: Machine) -> int:
+    """When the node was planned to open, from 1 on; 0 where that is not known. Anyone may have written it."""
     mark = machine.claim.metadata.annotations.get(labels.OPENS, "") if machine.claim is not None else ""
-    return int(mark) if mark.isascii() and mark.isdigit() else 0
+    number = mark.isascii() and mark.isdigit() and len(mark) <= len(str(MOST_NODES))
+    return int(mark) if number else 0
 
 
 def _named(pod: Pod, node: str) -> bool:
