@@ -384,7 +384,11 @@ class Nominator:
             rests = not ready
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         nominated = await self._nominate(ready)
-        await asyncio.gather(*(self._open(node) for node in ready.values()))
+        if self._in_turn():  # what is played is the order: requests that are sent at once arrive in any
+            for node in ready.values():
+                await self._open(node)
+        else:
+            await asyncio.gather(*(self._open(node) for node in ready.values()))
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=nominated)
         return SETTLED if self._up or self._order or rests else SECOND
