@@ -261,6 +261,54 @@ def test_a_pods_authority_and_token_are_renewed_under_it(tmp_path: Path) -> None
     asyncio.run(main())
 
 
+def test_an_authority_is_read_again_only_when_its_file_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, read = list[Path](), Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        reads.append(path)
+        return read(path)
+
+    def mounted(name: str, content: bytes) -> None:
+        """As a kubelet renews what it mounts: a link that leads to another folder from one moment on."""
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "ca.crt").write_bytes(content)
+        (tmp_path / "next").symlink_to(folder)
+        (tmp_path / "next").replace(tmp_path / "data")
+
+    async def main() -> None:
+        mounted("first", CLUSTER.pem)
+        path = tmp_path / "ca.crt"
+        path.symlink_to(Path("data") / "ca.crt")
+        async with served(CLUSTER.server(tmp_path)) as port:
+            transport = await Transport(access(port, authority_file=path), RateLimit()).__aenter__()
+            for _ in range(3):
+                assert await check(transport) == "v1.34.0"
+            assert len(reads) == 1
+            path.rename(tmp_path / "aside")
+            assert await check(transport) == "v1.34.0", "gone for a moment"
+            (tmp_path / "aside").rename(path)
+            assert await check(transport) == "v1.34.0"
+            assert len(reads) == 3
+        async with served(OTHER.server(tmp_path), port=port):
+            with pytest.raises(Unavailable, match=REFUSED):
+                await check(transport)
+            mounted("broken", b"-----BEGIN CERTIFICATE-----\n")
+            for _ in range(2):
+                with pytest.raises(Unauthorized, match="must be PEM"):
+                    await check(transport)
+            mounted("second", OTHER.pem)
+            for _ in range(3):
+                assert await check(transport) == "v1.34.0"
+            assert len(reads) == 6
+        await transport.__aexit__()
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    asyncio.run(main())
+
+
 def test_a_token_file_that_is_gone_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "token"
     path.write_text("known\n")

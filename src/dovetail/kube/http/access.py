@@ -75,6 +75,20 @@ class Access:
             ) from None
         return certificates(found, str(self.authority_file))
 
+    def version(self) -> tuple[int, ...] | None:
+        """Which file those are read from now: another one once it was replaced or written again. None: it
+        cannot be seen.
+
+        Its size as well, since clocks of file systems stand still for some milliseconds.
+        """
+        if self.authority_file is None:
+            return ()
+        try:
+            seen = self.authority_file.stat()
+        except OSError:
+            return None
+        return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
     def tls(self, certificate: Certificate | None, trusted: bytes = b"") -> ssl.SSLContext:
         """The context of connections to a server that `trusted`, see the method, may have signed.
 

@@ -140,6 +140,7 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._certificate: Certificate | None = None
         self._trusted = b""
+        self._version: tuple[int, ...] | None = None  # of the file that was read from; None: read it again
         self._tls: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> Transport:
@@ -239,18 +240,21 @@ class Transport:
     def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
         """One per certificate and authority, so that connections are shared.
 
-        The authority's file is read each time, 20 microseconds: a server whose certificate another authority
-        signed from one moment to the next is believed at the next connection.
+        The authority's file is looked at each time, and read when it is another one: a server whose
+        certificate another authority signed from one moment to the next is believed at the next connection.
         """
-        try:
-            trusted = self.access.trusted()
-        except InputError:
-            if self._tls is None:
-                raise
-            trusted = self._trusted  # it is being written: what was trusted is trusted until it can be read
+        version, trusted = self.access.version(), self._trusted  # seen first: what is written later is read
+        if version is None or version != self._version:
+            try:
+                trusted = self.access.trusted()
+            except InputError:
+                if self._tls is None:
+                    raise
+                version = None  # it is being written: what was trusted is trusted until it can be read
         if self._tls is None or (certificate, trusted) != (self._certificate, self._trusted):
             self._tls = self.access.tls(certificate, trusted)
             self._certificate, self._trusted = certificate, trusted
+        self._version = version
         return self._tls
 
 
