@@ -322,15 +322,18 @@ class RoomMaker:
         """
         pod = self._state.get(Pod, key)
         place = self._state.promised(pod) if pod is not None else None
-        if pod is None or place is None or key in self._now or not self._helps(pod) or not self._full(place):
+        if pod is None or place is None or key in self._now or not self._helps(pod):
             return None
-        zone, awaited = zone_of(place) if leans(pod) else "", self._larger(pod)
+        going = self._going()
+        if not self._full(place, going):
+            return None
+        zone, awaited = zone_of(place) if leans(pod) else "", self._larger(pod, going)
         if not awaited and self._ahead(pod, zone):
             zone = self._elsewhere(pod, zone)
             awaited = "" if zone and not self._ahead(pod, zone) else owner_of(pod)
         if awaited:
             self._later[key] = awaited
-        elif not self._in_vain(pod, zone) and await self._make(pod, zone, self._pools(), self._scarce()):
+        elif not self._in_vain(pod, zone) and await self._make(pod, zone, self._pools(), self._scarce(going)):
             return None
         return LOOK_AGAIN if self._state.binding(BINDING) else None
 
@@ -340,7 +343,7 @@ class RoomMaker:
         self._vain = {kind: at for kind, at in self._vain.items() if at > late}
         return (owner_of(pod) or pod.key, zone) in self._vain
 
-    def _larger(self, pod: Pod) -> str:
+    def _larger(self, pod: Pod, going: Mapping[str, Sequence[Pod]]) -> str:
         """The key of a larger pod that may need room; "" for none.
 
         One that is nominated to a machine with room for it does not.
@@ -351,7 +354,7 @@ class RoomMaker:
         )
         for one, place in self._state.places(larger):
             if place.name not in full:
-                full[place.name] = self._full(place)
+                full[place.name] = self._full(place, going)
             if full[place.name] or one.status.nominated_node_name != place.name:
                 return one.key
         return ""
@@ -366,29 +369,31 @@ class RoomMaker:
         places = {one.key: zone_of(place) for one, place in self._state.places(self._state.pods_on(""))}
         return behind(pod, zone, self._state.all(Pod), self._state.all(Node), places)
 
-    def _scarce(self) -> frozenset[str]:
+    def _scarce(self, going: Mapping[str, Sequence[Pod]]) -> frozenset[str]:
         """Zones of machines on which pods have lost their room."""
-        return frozenset(zone_of(one) for one in self._state.promised_machines() if self._full(one))
+        machines = self._state.promised_machines()
+        return frozenset(zone_of(one) for one in machines if self._full(one, going))
 
-    def _full(self, place: Machine) -> bool:
+    def _going(self) -> dict[str, list[Pod]]:
+        """By machine, the pods that leave it for others and are not gone yet. Were more made to leave
+        meanwhile, these would in vain."""
+        found: dict[str, list[Pod]] = {}
+        for *_, swap in self._helped.values():
+            for pod, _ in swap.leaving:
+                if self._leaves(pod):
+                    found.setdefault(swap.machine, []).append(pod)
+        return found
+
+    def _full(self, place: Machine, going: Mapping[str, Sequence[Pod]]) -> bool:
         """True iff more pods have a place on the machine, which is up, than it has room for."""
         if not place.initialized or place.node is None:
             return False
         asked = total(map(pod_requests, self._waiting(place)))
-        return not fits(asked, self._room(place))
+        return not fits(asked, self._room(place, going))
 
-    def _room(self, machine: Machine) -> Resources:
-        """What the machine has beside the pods there that stay: those that leave it for others are not gone
-        yet, and were more made to leave meanwhile, these would in vain.
-        """
-        leaving = (
-            pod
-            for helped in self._helped.values()
-            if helped[-1].machine == machine.name
-            for pod, _ in helped[-1].leaving
-            if self._leaves(pod)
-        )
-        return add(self._state.room_left(machine), total(map(pod_requests, leaving)))
+    def _room(self, machine: Machine, going: Mapping[str, Sequence[Pod]]) -> Resources:
+        """What the machine has beside the pods there that stay."""
+        return add(self._state.room_left(machine), total(map(pod_requests, going.get(machine.name, ()))))
 
     def _waiting(self, place: Machine) -> list[Pod]:
         """Those that wait and have a place on the machine which holds."""
@@ -503,7 +508,7 @@ class RoomMaker:
         """True iff room was made for the pod, in that zone ("" for any); `places` are as things stand."""
         while self._may_try(pod):
             # Each is looked for as things stand then: what is to leave may have started meanwhile.
-            swap = self._swap(pod, zone, places or self._places(pools, pod.key), scarce)
+            swap = self._swap(pod, zone, self._places(pools, pod.key) if places is None else places, scarce)
             places = None
             if swap is None:
                 self._vain[owner_of(pod) or pod.key, zone] = self._context.clock.monotonic()
@@ -550,7 +555,7 @@ class RoomMaker:
         whose place is void. Nothing more leaves a machine that others leave for a pod, and where they go is
         taken.
         """
-        found, now = {}, self._context.clock.now()
+        found, now, going = {}, self._context.clock.now(), self._going()
         busy = {underway.swap.machine for underway in self._now.values()}
         coming: dict[str, list[Pod]] = {}
         for underway in self._now.values():
@@ -570,7 +575,7 @@ class RoomMaker:
             )
             others = [pod for pod in self._waiting(machine) if pod.key != but]
             taken = total(pod_requests(pod) for pod in (*others, *coming.get(machine.name, ())))
-            found[machine.name] = Place(machine, subtract(self._room(machine), taken), young)
+            found[machine.name] = Place(machine, subtract(self._room(machine, going), taken), young)
         return found
 
     def _allows(self, pool: NodePool) -> bool:
