@@ -134,7 +134,7 @@ def test_where_no_pod_is_nominated_a_large_pod_whose_turn_is_last_finds_room() -
 
 
 def test_where_no_pod_is_nominated_claims_say_in_which_order_their_nodes_open() -> None:
-    turns: dict[str, int] = {}
+    turns: dict[str, tuple[int, ...]] = {}
 
     async def script(world: Operated) -> None:
         world.create(
@@ -144,7 +144,8 @@ def test_where_no_pod_is_nominated_claims_say_in_which_order_their_nodes_open() 
         for claim in world.state.all(NodeClaim):
             node = world.state.node_of(claim)
             assert node is not None
-            turns[node.metadata.name] = int(claim.metadata.annotations[labels.OPENS])
+            turn = claim.metadata.annotations[labels.OPENS]
+            turns[node.metadata.name] = tuple(map(int, turn.split(".")))
 
     opened = play(script, nominate_pods=False).records("nodes.opened")
     assert len(opened) > 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from itertools import groupby
 
 import pytest
 from hypothesis import given
@@ -14,9 +16,9 @@ from dovetail.controllers.provisioning.refit import Refit, planned_node, view_of
 from dovetail.model.cluster_view import ClusterView
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, ExistingNode, Problem
-from dovetail.model.resources import CPU, MEMORY, PODS
+from dovetail.model.resources import CPU, MEMORY, PODS, pod_requests, total
 from dovetail.solve.solver import solve
-from dovetail.testing.problems import Document, instance_types, pod, pool, rules, scenario
+from dovetail.testing.problems import Document, daemon_set, instance_types, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify
 
@@ -160,3 +162,23 @@ def test_nodes_that_are_closed_already_are_opened_in_a_play_alike() -> None:
         Taint(key="dovetail.dev/opening", effect="NoSchedule") in n.taints for n in view.nodes.values()
     )
     assert not made.play((("six",), ("eight",))).left
+
+
+def test_what_a_plan_becomes_has_its_daemons_and_says_in_which_order_its_nodes_open() -> None:
+    """A node that is there keeps no more room for daemons than those that it has take."""
+    pods = [pod(f"web-{n:02}", "web", (1700, 1024), {}) for n in range(12)]
+    pods += [pod(f"big-{n}", "api", (6500, 1024), {}) for n in range(3)]
+    agents = [daemon_set("agent", (200, 256)), daemon_set("mesh", (100, 128))]
+    problem = to_problem(scenario(pods, [pool("general")], instance_types()) | {"daemonSets": agents})
+    plan = refitted(problem, solve(problem, Budget(work=100_000)))
+    turns = [one.opens for one in plan.claims]
+    groups = [len(list(some)) for _, some in groupby(turns, lambda turn: turn[0])]
+    assert turns == [(g, n) for g, many in enumerate(groups, 1) for n in range(1, many + 1)]
+    kinds = {one.name: one for one in problem.pools[0].instance_types}
+    for claim in plan.claims:
+        node = planned_node(problem, claim, {one.key: one for one in problem.pods})
+        assert node.allocatable == kinds[claim.instance_type].allocatable()
+        assert total(map(pod_requests, node.pods)) == {CPU: 300, MEMORY: 384 * GIB // 1024, PODS: 2}
+        rest = pod("rest", "rest", (node.allocatable[CPU] - 300, 256), {})
+        found = solve(replace(problem, pods=asked([rest]).pods, nodes=(node,)), Budget(work=10_000))
+        assert found.existing == {claim.name: ("default/rest",)}

@@ -423,10 +423,10 @@ class Nominator:
 
     def _planned(self, ready: Mapping[str, Node]) -> Groups:
         """The nodes in the order in which they were planned to open, as far as that is known."""
-        machines = [one for one in self._state.promised_machines() if one.name in ready and planned_turn(one)]
+        turns = {one.name: planned_turn(one) for one in self._state.promised_machines() if one.name in ready}
         # Claims that are created at once are promised in the order of the answers.
-        machines.sort(key=planned_turn)
-        return tuple(tuple(one.name for one in some) for _, some in groupby(machines, planned_turn))
+        names = sorted((name for name, turn in turns.items() if any(turn)), key=turns.__getitem__)
+        return tuple(tuple(some) for _, some in groupby(names, lambda name: turns[name][0]))
 
     def _openings(self, ready: Mapping[str, Node], waiting: Sequence[Pod]) -> Openings | None:
         """What may become of the pods that wait; None where too much would have to be looked at."""
@@ -685,11 +685,18 @@ class Nominator:
         return written
 
 
-def planned_turn(machine: Machine) -> int:
-    """When the node was planned to open, from 1 on; 0 where that is not known. Anyone may have written it."""
+def planned_turn(machine: Machine) -> tuple[int, int]:
+    """The group that the node was planned to open with, and its turn in that, from 1 on; zeros where that is
+    not known. Anyone may have written it.
+    """
     mark = machine.claim.metadata.annotations.get(labels.OPENS, "") if machine.claim is not None else ""
-    number = mark.isascii() and mark.isdigit() and len(mark) <= len(str(MOST_NODES))
-    return int(mark) if number else 0
+    group, _, number = mark.partition(".")
+    return (int(group), int(number)) if _small(group) and _small(number) else (0, 0)
+
+
+def _small(text: str) -> bool:
+    """True iff it is a number of a node that opens in its turn."""
+    return text.isascii() and text.isdigit() and len(text) <= len(str(MOST_NODES))
 
 
 def _named(pod: Pod, node: str) -> bool:

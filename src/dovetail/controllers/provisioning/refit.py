@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements
+from dovetail.api.meta import Meta, OwnerReference
 from dovetail.controllers.provisioning.openings import (
     MOST_NODES,
     MOST_PODS,
@@ -29,7 +30,7 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Cost, Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement
-from dovetail.model.resources import CPU, MEMORY, add, fits, pod_requests, subtract, total
+from dovetail.model.resources import CPU, MEMORY, PODS, add, fits, pod_requests, quantities, subtract, total
 
 ROUNDS = 4  # of plans made anew, at most: nine bursts needed two
 # Nodes that are bought anew at once, beside what is left: 24 bursts of up to 50 pods came to $24.17 an hour,
@@ -104,12 +105,10 @@ class Refit:
         """
         nodes = {one.name: planned_node(self._problem, one, self._asked) for one in plan.claims}
         view = ClusterView((), self._problem.namespaces, self._problem.volumes, self._resolve)
-        for node in self._there:
-            view.set_node(replace(view_of(node), name=node.name))
+        for node in (*self._there, *nodes.values()):
+            view.set_node(view_of(node))
             for pod in node.pods:
                 view.add_pod(pod, node.name)
-        for node in nodes.values():
-            view.set_node(view_of(node))
         away = {node.name for node in self._problem.nodes if node.in_flight}
         elsewhere = {key for name in away for key in plan.existing.get(name, ())}
         elsewhere.update(one.pod for one in plan.unschedulable)
@@ -176,7 +175,8 @@ class Refit:
         """What is paid for room that is left on the node."""
         node = played.nodes[name]
         price = next(one.price for one in played.plan.claims if one.name == name)
-        used = total(pod_requests(self._asked[key]) for key, at in played.filled.at.items() if at == name)
+        there = (self._asked[key] for key, at in played.filled.at.items() if at == name)
+        used = total(map(pod_requests, (*node.pods, *there)))
         shares = (1 - used.get(what, 0) / max(1, node.allocatable.get(what, 0)) for what in (CPU, MEMORY))
         return price * min(shares)
 
@@ -228,8 +228,11 @@ class Refit:
 
 def _in_order(played: _Played) -> Plan:
     claims = {one.name: one for one in played.plan.claims}
-    groups = enumerate(played.filled.groups, 1)
-    order = (replace(claims[name], opens=number) for number, names in groups for name in names)
+    order = (
+        replace(claims[name], opens=(group, number))
+        for group, names in enumerate(played.filled.groups, 1)
+        for number, name in enumerate(names, 1)
+    )
     return replace(played.plan, claims=tuple(order))
 
 
@@ -248,17 +251,37 @@ def _used(pool: Pool, bought: Sequence[ExistingNode]) -> Pool:
 
 
 def planned_node(problem: Problem, claim: PlannedClaim, asked: Mapping[str, Pod]) -> ExistingNode:
-    """The node that the cloud makes of the claim if it has its cheapest offering; daemons have their room."""
+    """The node that the cloud makes of the claim if it has its cheapest offering, with its daemons."""
     pool = next(item for item in problem.pools if item.name == claim.pool)
     kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
     offering = next(
         one for one in kind.offerings if (one.zone, one.capacity_type) == (claim.zone, claim.capacity_type)
     )
-    daemons = subtract(claim.requests, total(pod_requests(asked[key]) for key in claim.pods))
-    room = subtract(kind.allocatable(), {name: max(0, amount) for name, amount in daemons.items()})
     tags = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.labels}
     tags |= {labels.NODEPOOL: claim.pool, labels.HOSTNAME: claim.name}
-    return ExistingNode(claim.name, tags, claim.taints, room, kind.capacity, pool=claim.pool)
+    room, pods = kind.allocatable(), daemons(claim, asked)
+    return ExistingNode(claim.name, tags, claim.taints, room, kind.capacity, pods, claim.pool)
+
+
+def daemons(claim: PlannedClaim, asked: Mapping[str, Pod]) -> tuple[Pod, ...]:
+    """So many pods as the claim has room for beside its own; the first asks for all that is left for them.
+
+    Scores go by the shares of a node that are in use: less of everything is not the same. A pod of a plan for
+    41 pods on five nodes was expected to have room, and 12 of them on other nodes than they went to.
+    """
+    left = subtract(claim.requests, total(pod_requests(asked[key]) for key in claim.pods))
+    none = {CPU: 0, MEMORY: 0}
+    each = none | {name: amount for name, amount in left.items() if name != PODS and amount > 0}
+    found = []
+    for number in range(left.get(PODS, 0)):
+        requests = quantities(none if number else each)
+        owner = OwnerReference(
+            api_version="apps/v1", kind="DaemonSet", name="daemons", uid="", controller=True
+        )
+        meta = Meta(name=f"{claim.name}-{number}", namespace="kube-system", owner_references=(owner,))
+        container = Container(resources=ResourceRequirements(requests=requests))
+        found.append(Pod(metadata=meta, spec=PodSpec(node_name=claim.name, containers=(container,))))
+    return tuple(found)
 
 
 def view_of(node: ExistingNode) -> NodeView:

@@ -167,9 +167,7 @@ class _Try:
             self._cluster.set_namespace(name, dict(tags))
         for node in problem.nodes:
             if not node.in_flight:
-                self._add(node.name, view_of(node))
-                for pod in node.pods:
-                    self._cluster.bind(pod, node.name)
+                self._add(node)
         self._nominations = Nominations(self._cluster.view)
         self._feasibility = Feasibility(self._cluster, self._nominations)
 
@@ -180,7 +178,7 @@ class _Try:
         for names in self._one_by_one(coming) if self._in_turn(coming) else self._as_they_come(coming):
             self._look_at_time()
             for name in names:
-                self._add(name, self._opened(name))
+                self._add(self._opened(name))
             self._schedule()
         return self._outcome()
 
@@ -191,13 +189,15 @@ class _Try:
         if self._over():
             raise _OutOfTimeError
 
-    def _add(self, name: str, view: NodeView) -> None:
-        self._cluster.set_view(replace(view, name=name))
+    def _add(self, node: ExistingNode) -> None:
+        self._cluster.set_view(view_of(node))
+        for pod in node.pods:
+            self._cluster.bind(pod, node.name)
 
-    def _opened(self, name: str) -> NodeView:
+    def _opened(self, name: str) -> ExistingNode:
         if name in self._claims:
-            return view_of(self._claims[name][1])
-        return view_of(next(node for node in self._problem.nodes if node.name == name))
+            return self._claims[name][1]
+        return next(node for node in self._problem.nodes if node.name == name)
 
     def _in_turn(self, coming: Sequence[str]) -> bool:
         """True iff the nodes are held until all are up, and open one after the other."""
@@ -207,12 +207,12 @@ class _Try:
 
     def _one_by_one(self, coming: Sequence[str]) -> Iterator[Sequence[str]]:
         """Groups of nodes, in the order in which most pods find room; it is looked for after each anew."""
-        claims = [one for one, _ in self._claims.values() if one.opens]
-        planned = groupby(claims, lambda one: one.opens)
+        claims = [one for one, _ in self._claims.values() if any(one.opens)]
+        planned = groupby(claims, lambda one: one.opens[0])
         order: Groups = tuple(tuple(one.name for one in some) for _, some in planned)
         closed = list(coming)
         for name in closed:
-            self._add(name, self._opened(name))
+            self._add(self._opened(name))
         while closed:
             openings = Openings(self._cluster.view, tuple(self._waiting.values()), closed)
             for found in openings.search(order):
