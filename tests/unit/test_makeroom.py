@@ -10,7 +10,15 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.controllers.provisioning.makeroom import Apart, Place, ahead, behind, swap_for, unstarted
+from dovetail.controllers.provisioning.makeroom import (
+    Apart,
+    Census,
+    Place,
+    ahead,
+    behind,
+    swap_for,
+    unstarted,
+)
 from dovetail.model.labels import DO_NOT_DISRUPT, HOSTNAME, ZONE
 
 
@@ -201,7 +209,7 @@ def alike(
 )
 def test_in_which_zones_a_pod_would_be_refused(there: str, expected: str) -> None:
     pods = [alike(name) for name in there.split()]
-    assert "".join(zone for zone in "abc" if ahead(alike(""), zone, pods, NODES)) == expected
+    assert "".join(zone for zone in "abc" if ahead(alike(""), zone, Census.of(pods), NODES)) == expected
 
 
 @pytest.mark.parametrize(
@@ -219,17 +227,30 @@ def test_where_a_pod_has_to_go_instead_of_a_zone_that_would_refuse_it_for_ever(
     there: str, zone: str, places: dict[str, str], expected: str
 ) -> None:
     pods = [alike(name) for name in there.split()]
-    waiting = [alike("", name=name) for name in places]
-    found = behind(
-        alike(""), zone, [*pods, *waiting], NODES, {f"default/{name}": at for name, at in places.items()}
-    )
-    assert found == expected
+    waiting = [(alike("", name=name), at) for name, at in places.items()]
+    assert behind(alike(""), zone, Census.of(pods), NODES, waiting) == expected
 
 
 def test_only_what_the_rule_counts_and_lives_is_ahead() -> None:
-    pods = [alike("a1"), alike("a2")]
+    pods = Census.of([alike("a1"), alike("a2")])
     assert ahead(alike(""), "a", pods, NODES)
     assert not ahead(alike("", skew=3), "a", pods, NODES)
     assert not ahead(alike("", must=False), "a", pods, NODES)
-    assert not ahead(alike(""), "a", [alike("a1", app="other"), alike("a2", gone=True)], NODES)
-    assert not ahead(alike("", app="other"), "a", [alike("a1")], NODES)  # it does not count itself
+    others = Census.of([alike("a1", app="other"), alike("a2", gone=True)])
+    assert not ahead(alike(""), "a", others, NODES)
+    assert not ahead(alike("", app="other"), "a", Census.of([alike("a1")]), NODES)  # it does not count itself
+
+
+def test_a_pod_counts_from_when_it_is_bound_until_it_ends() -> None:
+    running, waits, runs = Census(), alike("", name="w"), alike("a1", name="w")
+    for before, after, there in (
+        (None, waits, False),
+        (waits, runs, True),
+        (runs, alike("a1", name="w"), True),
+        (runs, alike("a1", name="w", gone=True), False),
+        (alike("a1", name="w", gone=True), None, False),
+        (None, runs, True),
+        (runs, None, False),
+    ):
+        running.follow(before, after)
+        assert ahead(alike(""), "a", running, NODES) == there

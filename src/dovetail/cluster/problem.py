@@ -178,6 +178,7 @@ def _standing(pods: tuple[Pod, ...]) -> Standing:
 
 def _bound(waiting: Set[str], promised: Mapping[str, str], standing: Standing) -> Standing:
     """The pods that a node has or will have, in order of key, without those that wait for a place."""
+    names = {key.rpartition("/")[2] for key in waiting}  # most pods of a node are ruled out by their names
     coming: dict[str, list[Pod]] = {}
     for pod in standing("") if promised else ():
         node = promised.get(pod.key, "")
@@ -187,7 +188,7 @@ def _bound(waiting: Set[str], promised: Mapping[str, str], standing: Standing) -
 
     def bound(node: str) -> tuple[Pod, ...]:
         there = standing(node)
-        if waiting and any(pod.key in waiting for pod in there):
+        if waiting and any(pod.metadata.name in names and pod.key in waiting for pod in there):
             there = tuple(pod for pod in there if pod.key not in waiting)
         more = coming.get(node)
         return tuple(sorted((*there, *more), key=lambda pod: pod.key)) if more else there

