@@ -132,8 +132,10 @@ def free_room(problem: Problem, plan: Plan, pods: Mapping[str, Pod]) -> tuple[li
         return [float(amounts.get(name, 0)) for name in names]
 
     daemons = total(pod_requests(Pod(spec=one.spec.template.spec)) for one in problem.daemonsets)
+    wanted = {name for claim in plan.claims for name in claim.instance_types}
     sold = {
-        pool.name: {one.name: row(one.allocatable()) for one in pool.instance_types} for pool in problem.pools
+        pool.name: {one.name: row(one.allocatable()) for one in pool.instance_types if one.name in wanted}
+        for pool in problem.pools
     }
     rooms = []
     for claim in plan.claims:
