@@ -100,8 +100,9 @@ class State:
         self._clock = clock
         self._window = nomination_window
         self._stores: dict[type[Object], Store[Object]] = {kind: Store() for kind in self.kinds}
-        self._machines: tuple[int, tuple[Machine, ...]] = (-1, ())  # at which revision, and they
-        self._launched: tuple[int, bool] = (-1, False)  # at which revision, and whether all claims are
+        # Of which nodes and claims, and they; a store's items are the very same until one of them changes.
+        self._machines: tuple[tuple[Node, ...], tuple[NodeClaim, ...], tuple[Machine, ...]] = ((), (), ())
+        self._launched: tuple[tuple[NodeClaim, ...], bool] = ((), True)  # of which claims: are all of them?
         self._pods = PodIndex()
         # By name of a machine: it and its pods as they were, and what these leave of it.
         self._rooms: dict[str, tuple[Machine, tuple[Pod, ...], Resources]] = {}
@@ -177,20 +178,21 @@ class State:
         return tuple(claim for name in names if (claim := self.get(NodeClaim, name)) is not None)
 
     def machines(self) -> tuple[Machine, ...]:
-        """Every node and every claim without a node, in order of name; a walk over all after a change."""
-        if self._machines[0] != self.revision:
-            found = [Machine(node, self.claim_of(node)) for node in self.all(Node)]
-            found += [Machine(None, claim) for claim in self.all(NodeClaim) if self.node_of(claim) is None]
-            self._machines = self.revision, tuple(sorted(found, key=lambda machine: machine.name))
-        return self._machines[1]
+        """Every node and every claim without a node, in order of name; a walk over all after one changed."""
+        nodes, claims = self.all(Node), self.all(NodeClaim)
+        if self._machines[0] is not nodes or self._machines[1] is not claims:
+            found = [Machine(node, self.claim_of(node)) for node in nodes]
+            found += [Machine(None, claim) for claim in claims if self.node_of(claim) is None]
+            self._machines = nodes, claims, tuple(sorted(found, key=lambda machine: machine.name))
+        return self._machines[2]
 
     def synced(self) -> bool:
         """True iff every first list has arrived, and every claim has a provider ID (or is on its way out)."""
         if not self.watch_synced() or self._expected:
             return False
-        if self._launched[0] != self.revision:
-            launched = all(claim.status.provider_id or claim.deleting for claim in self.all(NodeClaim))
-            self._launched = self.revision, launched
+        claims = self.all(NodeClaim)
+        if self._launched[0] is not claims:
+            self._launched = claims, all(claim.status.provider_id or claim.deleting for claim in claims)
         return self._launched[1]
 
     def objects(self) -> ClusterObjects:
