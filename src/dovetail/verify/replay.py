@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dovetail.api.core import Pod
-from dovetail.api.meta import Meta
-from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
@@ -220,20 +218,15 @@ def _running(catalogue: Catalogue, steps: Iterable[Step]) -> Callable[[Pod], boo
     def counts(pod: Pod) -> bool:
         if affinity_rules(pod).anti_affinity:
             return True
-        alike = _labelled(pod.metadata)
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        alike = namespace, tuple(sorted(labels.items()))
         if alike not in known:
-            namespace, labels = pod.metadata.namespace, pod.metadata.labels
             known[alike] = any(rule.counts(namespace, labels) for rule in spreads) or any(
                 rule.matches(namespace, labels, namespaces) for rule in between
             )
         return known[alike]
 
     return counts
-
-
-@by_identity(MOST_PODS)
-def _labelled(meta: Meta) -> tuple[str, tuple[tuple[str, str], ...]]:
-    return meta.namespace, tuple(sorted(meta.labels.items()))
 
 
 def _nodes(
