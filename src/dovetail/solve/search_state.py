@@ -78,13 +78,12 @@ class SolveContext:
 
     def placeable(self, index: int) -> bool:
         """Whether a pod of the class would fit somewhere if it were alone."""
-        known = self._placeable.get(index)
-        if known is None:
+        if index not in self._placeable:
             one = self.instance.pod_classes[index]
             offered = zip(self.instance.tables, self._usable(one), strict=True)
             held = any((mask & table.fits(one.vector)[table.column_type]).any() for table, mask in offered)
-            known = self._placeable[index] = held or self._on_node(one)
-        return known
+            self._placeable[index] = held or self._on_node(one)
+        return self._placeable[index]
 
     def _on_node(self, pod_class: PodClass) -> bool:
         nodes = self.instance.nodes
@@ -215,9 +214,8 @@ class Case:
         work, context = self.context.instance.work, self.context
         found = context.topology_bound.bound(self.free, promised, hourly)
         size = len(promised) * len(context.columns.price)
-        if size > _CELLS * min(work.seconds, 1.0) or not context.instance.topology.groups:
-            return found
-        if found > known or (found and not context.topology_bound.unfinished):
+        sharp = found > known or (found and not context.topology_bound.unfinished)
+        if sharp or size > _CELLS * min(work.seconds, 1.0) or not context.instance.topology.groups:
             return found
         sites = topology_sites_of(context.instance, context.columns, self.free, promised)
         work.spend(sites.feasible.size)

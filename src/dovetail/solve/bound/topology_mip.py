@@ -63,9 +63,8 @@ def _key(found: Kinds) -> object:
 
 def small(feasible: Mask, work: SolveBudget) -> bool:
     """True iff a program for these pod classes (S, C) might be small enough; much of it is dominated."""
-    times = _times(work)
-    cells = int(np.count_nonzero(feasible))
-    return feasible.size <= _MOST_SIZE * times and cells <= _MOST_FEASIBLE * times
+    most, cells = _MOST_FEASIBLE * _times(work), int(np.count_nonzero(feasible))
+    return feasible.size <= _MOST_SIZE * _times(work) and cells <= most
 
 
 def _times(work: SolveBudget) -> float:
@@ -112,8 +111,7 @@ class TopologyBound:
         `early`, those that pay are looked for where pods are of few kinds.
         """
         work = self._instance.work
-        some = sorted({pod_class for pod_class, *_ in found})
-        pod_classes = [self._instance.pod_classes[index] for index in some]
+        pod_classes = [self._instance.pod_classes[at] for at in sorted({at for at, *_ in found})]
         size = len(pod_classes) * len(self._columns.price)
         work.wanting |= size > _MOST_SIZE * _times(work)  # with more, larger programs are solved
         if size > _MOST_SIZE * _times(work) or not any(pod_class.involved for pod_class in pod_classes):
