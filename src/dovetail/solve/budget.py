@@ -44,14 +44,14 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # Where there is no time for all pods, the rest is left over. In the least time, nodes for some and all that
 # comes after them take about so many times as long as encoding and finding domains for them, and more with
 # many copies of a pod, beside what a plan without nodes takes: 0.7 times with five, 0.9 with 25, 1.2 with 50,
-# on crowds of 8,000 to 50,000 pods; what cannot be tried takes some time too. With sizes told apart, 1.1 to
-# 1.5 times in all. Writing a plan down takes so many times as long as encoding, without and with pods that
-# have a node: 0.4 to 1.1 in all.
+# on crowds of 8,000 to 50,000 pods; what cannot be tried takes some time too. With sizes told apart, 1.6 to
+# 2.2 times in all (1.1 to 1.5 when encoding took longer: of 50,000 pods 16,000 had no time then). Writing a
+# plan down takes so many times as long as encoding, without and with pods that have a node: 0.4 to 1.1.
 _PROOF = 2.0  # times as long as encoding: the cheap proofs
 _SCOPE = 4.0  # times as long as it takes to work out what they are about: the same, of thousands of classes
 _NODES, _COPY, _COPIES, _CLOSING, _WRITING = 0.8, 0.01, 50, 0.3, 0.4
 _STEPWISE = 0.3  # where thousands of a class are placed one by one, each on a node of another: 0.3 and 0.6
-_PACKING = 1.4
+_PACKING = 2.0
 # Of many different pods, only so many are read as takes this share of the time left: the least plan for them
 # takes five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
