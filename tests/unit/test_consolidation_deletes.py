@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from test_consolidation_candidates import candidate, existing, question
 
+from dovetail.api.core import Pod, TopologySpreadConstraint
+from dovetail.api.meta import LabelSelector
 from dovetail.disrupt.consolidation.appraisal import Appraisal
 from dovetail.disrupt.consolidation.churn import Moves
-from dovetail.disrupt.consolidation.deletes import Room, deletable
+from dovetail.disrupt.consolidation.deletes import Room, deletable, given_up
 from dovetail.disrupt.consolidation.question import Candidate, Question
+from dovetail.model.labels import ZONE
+from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Budget
 from dovetail.solve.budget import SolveBudget
 
@@ -240,3 +245,57 @@ def _spent(work: SolveBudget, most: int) -> int:
         work.spend(1)
         count += 1
     return most - count
+
+
+def spread_over_zones(item: Pod) -> Pod:
+    rule = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key=ZONE,
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(match_labels={"app": "x"}),
+    )
+    meta = structs.replace(item.metadata, labels={"app": "x"})
+    return structs.replace(
+        item, metadata=meta, spec=structs.replace(item.spec, topology_spread_constraints=(rule,))
+    )
+
+
+def test_pods_that_are_spread_stay_in_their_domain_where_that_is_asked() -> None:
+    own = node("a", "s0")
+    leaving = replace(own, pods=tuple(map(spread_over_zones, own.pods)))
+    asked = question(leaving)
+    zones = {"a": "z1", "b": "z2", "c": "z1"}
+    nodes = tuple(replace(one, labels={ZONE: zones[one.name]}) for one in asked.problem.nodes)
+    asked = replace(asked, problem=replace(asked.problem, nodes=nodes))
+    for free, gone in (((5000, 0), []), ((5000, 1000), ["a"])):
+        seen = appraisal({"a": (0, 0), "b": (9000, 9000), "c": free})
+        for spread, names in ((True, gone), (False, ["a"])):
+            found = deletable(asked, seen, (leaving,), SolveBudget(Budget(1000)), spread=spread)
+            assert [one.name for one in found] == names
+
+
+def lacking(asked: Question, *left: str) -> list[str]:
+    reasons = tuple(Unschedulable(f"default/{name}", "no room") for name in left)
+    return sorted(given_up(asked, asked.candidates, Plan(unschedulable=reasons)))
+
+
+def test_of_nodes_whose_pods_find_no_room_as_few_stay_as_may_do() -> None:
+    # What stays keeps its pods: those of the others may come to the places that these were to have.
+    asked = question(node("a", "s0", "s1"), node("b", "s2", "s3", "s6"), node("c", "s4", "s5"))
+    assert lacking(asked) == []
+    assert lacking(asked, "s0") == ["a"]
+    assert lacking(asked, "s0", "s2") == ["a"]  # s1 leaves its place to s2
+    assert lacking(asked, "s0", "s2", "s3") == ["b"]  # it lacks more
+    assert lacking(asked, "s0", "s1", "s2") == ["a", "b"]
+    dear = replace(asked.candidates[0], price=1000)  # more is saved where another stays
+    asked = replace(asked, candidates=(dear, *asked.candidates[1:]))
+    assert lacking(asked, "s0", "s2") == ["b"]
+
+
+def test_a_third_of_the_nodes_whose_pods_find_no_room_stays_each_time() -> None:
+    leaving = [node(f"n{index}", f"s{2 * index}", f"s{2 * index + 1}") for index in range(7)]
+    asked = question(*leaving, names=tuple(one.name for one in leaving))
+    assert lacking(asked, *(f"s{2 * index}" for index in range(7))) == ["n0", "n1", "n2", "n3"]
+    nodes = tuple(replace(one, allocatable={"cpu": 99_000, "pods": 99}) for one in asked.problem.nodes)
+    asked = replace(asked, problem=replace(asked.problem, nodes=nodes))
+    assert lacking(asked, *(f"s{2 * index}" for index in range(7))) == ["n0", "n1", "n2"]

@@ -101,10 +101,10 @@ class Parts:
         return Move(tuple(candidates), (cast("PlannedClaim", SimpleNamespace(price=price)),))
 
     def deletable(
-        self, _question: Question, _appraisal: Any, candidates: Sequence[Candidate], _: SolveBudget
-    ) -> list[Candidate]:
+        self, _question: Question, _appraisal: Any, candidates: Sequence[Candidate], *_: Any, **_spread: bool
+    ) -> tuple[Candidate, ...]:
         self.order = [one.name for one in candidates]
-        return [one for name in self.fits for one in candidates if one.name == name]
+        return tuple(one for name in self.fits for one in candidates if one.name == name)
 
     def prospects(self, *_: object) -> SimpleNamespace:
         shape = {

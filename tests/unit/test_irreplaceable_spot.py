@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from dovetail.api.core import (
     TopologySpreadConstraint,
 )
 from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.disrupt.consolidation import irreplaceable_spot
 from dovetail.disrupt.consolidation import search as searching
 from dovetail.disrupt.consolidation.irreplaceable_spot import FreeRoom, Market, held_back
 from dovetail.disrupt.consolidation.judge import judged
@@ -263,6 +265,42 @@ def test_rest_that_is_too_small_for_a_pod_is_no_room() -> None:
     three, pair = (big("one", "3"), big("two", "3"), big("three", "3")), (big("four", "2"), big("five", "2"))
     assert beside(replace(node("a", "1"), pods=three), *free)
     assert not beside(replace(node("a", "1"), pods=(*three[:2], *pair)), *free)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_look_at_the_roomiest_nodes_first_changes_no_answer(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = Random(seed)
+    sizes = ("500m", "1", "1500m", "2", "3")
+    names = "cdefghij"
+    leaving = tuple(
+        replace(
+            node(name, "1"),
+            pods=tuple(big(f"{name}-{n}", draw.choice(sizes)) for n in range(draw.randint(1, 5))),
+        )
+        for name in "ab"
+    )
+    asked = question(*leaving, others=names)
+    there = [
+        replace(one, pods=(big(f"{one.name}-on-it", draw.choice(sizes)),) if one.name in names else one.pods)
+        for one in asked.problem.nodes
+    ]
+    taint = (Taint(key="x", effect="NoSchedule"),)
+    nodes = tuple(replace(one, taints=taint if draw.random() < 0.2 else ()) for one in there)
+    moving = (big("moving", draw.choice(sizes)),)
+    asked = replace(
+        asked,
+        problem=replace(asked.problem, nodes=nodes, pods=moving),
+        restless=frozenset(name for name in names if draw.random() < 0.3),
+        moving=frozenset(one.key for one in moving),
+    )
+    at_once = FreeRoom(asked, leaving)
+    monkeypatch.setattr(irreplaceable_spot, "_ROOMIEST", draw.randint(1, 4))
+    monkeypatch.setattr(irreplaceable_spot, "_FEW", 1)
+    in_turn = FreeRoom(asked, leaving)
+    assert list(in_turn.homeless(leaving)) == list(at_once.homeless(leaving))
+    assert in_turn.crowded(leaving) == at_once.crowded(leaving)
 
 
 def test_what_takes_several_nodes_on_demand_is_no_cheaper_than_their_cpus() -> None:

@@ -13,6 +13,7 @@ from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since
 from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
+from dovetail.model.labels import ALIASES
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
@@ -88,6 +89,12 @@ class Candidate:
     def plannable(self) -> bool:
         """True iff all its pods are in plans, whatever volumes there are."""
         return all(one.plannable for one in self._demands)
+
+    @cached_property
+    def spread_keys(self) -> tuple[str, ...]:
+        """For each of its pods the label whose values it is spread over; "" for others."""
+        rules = (one.spread for one in self._demands)
+        return tuple(ALIASES.get(rule.key, rule.key) if rule is not None else "" for rule in rules)
 
     @cached_property
     def spread(self) -> tuple[Alike, ...]:
