@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, Forbidden
 from dovetail.controllers.provisioning.nominate import LONGEST_SHOW, NOMINATIONS
-from dovetail.controllers.provisioning.openings import Filled, Openings
 from dovetail.model import labels
 from dovetail.testing.guests import node_class
 
@@ -134,7 +131,7 @@ def test_where_no_pod_is_nominated_a_large_pod_whose_turn_is_last_finds_room() -
 
 
 def test_where_no_pod_is_nominated_claims_say_in_which_order_their_nodes_open() -> None:
-    turns: dict[str, tuple[int, ...]] = {}
+    turns: dict[str, int] = {}
 
     async def script(world: Operated) -> None:
         world.create(
@@ -144,44 +141,12 @@ def test_where_no_pod_is_nominated_claims_say_in_which_order_their_nodes_open() 
         for claim in world.state.all(NodeClaim):
             node = world.state.node_of(claim)
             assert node is not None
-            turn = claim.metadata.annotations[labels.OPENS]
-            turns[node.metadata.name] = tuple(map(int, turn.split(".")))
+            turns[node.metadata.name] = int(claim.metadata.annotations[labels.OPENS])
 
     opened = play(script, nominate_pods=False).records("nodes.opened")
     assert len(opened) > 1
     found = [turns[name] for one in opened for name in one["nodes"]]
     assert found == sorted(found)
-
-
-def test_where_no_pod_is_nominated_nodes_that_open_together_are_opened_in_the_order_of_the_plan(
-    monkeypatch: Any,
-) -> None:
-    """Each request takes less long than the one before."""
-    orders: list[tuple[str, ...]] = []
-    opened: list[str] = []
-    number = count()
-
-    def together(self: Openings, *_: Any) -> Iterator[Filled]:
-        orders.append(self.closed[::-1])
-        yield self.play(tuple(orders[-1:]))
-
-    async def script(world: Operated) -> None:
-        patch = world.client.patch
-
-        async def slow(kind: Any, *names: str, **how: Any) -> Any:
-            if kind is Node and how.get("json"):
-                await world.clock.sleep(SECOND // (20 + 10 * next(number)))
-                opened.extend(names)
-            return await patch(kind, *names, **how)
-
-        monkeypatch.setattr(world.client, "patch", slow)
-        world.create(node_class(), pool(), inflate(9, **spread("inflate")))
-        await until_bound(world)
-
-    monkeypatch.setattr(Openings, "search", together)
-    play(script, nominate_pods=False)
-    assert len(opened) > 1
-    assert tuple(opened) == orders[-1]
 
 
 def test_a_rival_that_carries_plans_out_as_they_come_holds_no_node() -> None:

@@ -207,16 +207,11 @@ def test_pods_that_do_not_keep_each_other_out_do_not_wait(one: Pod, other: Pod) 
 
 
 @pytest.mark.parametrize(
-    ("mark", "turn"),
-    [
-        ("1.2", (1, 2)),
-        ("24.24", (24, 24)),
-        *((one, (0, 0)) for one in ("", "1", "-1.1", "1.-1", "1.5.1", "².1", "9" * 5_000 + ".1")),
-    ],
+    ("mark", "turn"), [("1", 1), ("24", 24), ("", 0), ("-1", 0), ("1.5", 0), ("²", 0), ("9" * 5_000, 0)]
 )
-def test_a_turn_that_is_no_number_is_not_known(mark: str, turn: tuple[int, int]) -> None:
+def test_a_turn_that_is_no_number_is_not_known(mark: str, turn: int) -> None:
     claim = decode(
         {"metadata": {"name": "c", "annotations": {OPENS: mark}}, "spec": {"nodeClassRef": CLASS}}, NodeClaim
     )
     assert planned_turn(Machine(None, claim)) == turn
-    assert planned_turn(machine("n1")) == (0, 0)
+    assert planned_turn(machine("n1")) == 0

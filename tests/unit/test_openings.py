@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from itertools import groupby
 
 import pytest
 from hypothesis import given
@@ -45,46 +44,43 @@ def small_and_large() -> list[Document]:
 
 
 @pytest.mark.parametrize(
-    ("groups", "left"),
+    ("order", "left"),
     [
-        ((("six", "eight"),), ["default/b-large"]),  # small pods are on both, and leave 4 CPUs in two pieces
-        ((("six",), ("eight",)), []),
-        ((("eight",), ("six",)), []),
-        ((("six",),), ["default/a-3", "default/a-4", "default/b-large"]),
+        (("six", "eight"), []),
+        (("eight", "six"), []),
+        (("six",), ["default/a-3", "default/a-4", "default/b-large"]),
     ],
 )
-def test_what_becomes_of_pods_hangs_on_the_order_in_which_nodes_open(
-    groups: tuple[tuple[str, ...], ...], left: list[str]
-) -> None:
+def test_what_becomes_of_pods_hangs_on_which_nodes_open(order: tuple[str, ...], left: list[str]) -> None:
     made, _ = openings(small_and_large(), {"six": 6, "eight": 8})
-    found = made.play(groups)
+    found = made.play(order)
     assert [one.key for one in found.left] == left
     assert len(found.at) + len(found.left) == 6
     assert (found.weight == 0) == (not left)
 
 
-def test_nodes_of_a_group_are_opened_by_a_request_each() -> None:
-    """By the scores there is room for all; not if two pods are tried before the second node is open."""
-    small = [pod(f"a-{number}", "web", (2000, 512), {}) for number in range(2)]
-    others = [pod("b", "api", (3000, 512), {}), pod("c", "cache", (2000, 512), {})]
-    made, _ = openings([*small, *others], {"five": 5, "four": 4})
-    found = made.play((("five", "four"),))
-    assert [one.key for one in found.left] == ["default/c"]
-    assert found.at["default/a-0"] == found.at["default/a-1"] == "five"
+def test_nodes_without_a_pod_for_them_open_with_the_first_that_has_one() -> None:
+    large = [pod("large", "web", (4000, 512), {})]
+    made, _ = openings(large, {"one": 1, "two": 2, "eight": 8, "six": 6})
+    assert made.play(("two", "one", "eight", "six")).order == (("two", "one", "eight"), ("six",))
 
 
-def test_of_orders_in_which_all_find_room_one_is_looked_for_in_which_nodes_open_by_themselves() -> None:
-    small = [pod(f"a-{number}", "web", (1000, 512), {}) for number in range(4)]
-    made, _ = openings(small, {"two": 2, "three": 3})
-    *_, found = made.search((("two", "three"),))
-    assert not found.left
-    assert all(len(names) == 1 for names in found.groups)
+def test_pods_that_a_rule_about_others_refused_are_tried_again_when_one_of_those_is_bound() -> None:
+    """They come after all others then."""
+    follower = pod("follower", "web", (2000, 512), RULES["on the host of another app"])
+    others = [pod("api", "api", (2000, 512), {}), pod("cache", "cache", (2000, 512), {})]
+    made, _ = openings([follower, *others], {"three": 3, "two": 2})
+    found = made.play(("three",))
+    assert found.at == {"default/api": "three"}
+    assert [one.key for one in found.left] == ["default/cache", "default/follower"]
+    wide, _ = openings([follower, *others], {"six": 6})
+    assert [*wide.play(("six",)).at] == ["default/api", "default/cache", "default/follower"]
 
 
 def test_pods_of_a_higher_priority_come_first() -> None:
     high = pod("b-large", "api", (4000, 512), {"priority": 10})
     made, _ = openings([*small_and_large()[:5], high], {"four": 4, "eight": 8})
-    assert made.play((("four",), ("eight",))).at["default/b-large"] == "four"
+    assert made.play(("four", "eight")).at["default/b-large"] == "four"
 
 
 @given(
@@ -102,7 +98,7 @@ def test_a_search_only_gets_better_and_leaves_the_view_as_it_was(
     weights = [one.weight for one in found]
     assert weights == sorted(weights, reverse=True)
     for one in found:
-        assert sorted(name for names in one.groups for name in names) == sorted(made.closed)
+        assert sorted(one.turns) == sorted(made.closed)
         assert {*one.at} | {left.key for left in one.left} == {
             f"default/web-{n:02}" for n in range(len(sizes))
         }
@@ -113,7 +109,7 @@ def test_a_search_only_gets_better_and_leaves_the_view_as_it_was(
 
 def test_the_given_order_comes_first() -> None:
     made, _ = openings(small_and_large(), {"six": 6, "eight": 8, "four": 4})
-    assert next(made.search((("eight", "gone"), ("six",)))).groups == (("eight",), ("six",), ("four",))
+    assert next(made.search(("eight", "gone", "six"))).turns == ("eight", "six", "four")
 
 
 def refitted(problem: Problem, plan: Plan) -> Plan:
@@ -130,7 +126,7 @@ def played(problem: Problem, plan: Plan) -> Filled:
     pods = {one.key: one for one in problem.pods}
     nodes = [planned_node(problem, one, pods) for one in plan.claims]
     made = Openings(ClusterView(map(view_of, nodes)), problem.pods, [node.name for node in nodes])
-    return made.play(tuple((node.name,) for node in nodes))
+    return made.play([node.name for node in nodes])
 
 
 @pytest.mark.parametrize(
@@ -161,7 +157,7 @@ def test_nodes_that_are_closed_already_are_opened_in_a_play_alike() -> None:
     assert all(
         Taint(key="dovetail.dev/opening", effect="NoSchedule") in n.taints for n in view.nodes.values()
     )
-    assert not made.play((("six",), ("eight",))).left
+    assert not made.play(("six", "eight")).left
 
 
 def test_what_a_plan_becomes_has_its_daemons_and_says_in_which_order_its_nodes_open() -> None:
@@ -171,9 +167,7 @@ def test_what_a_plan_becomes_has_its_daemons_and_says_in_which_order_its_nodes_o
     agents = [daemon_set("agent", (200, 256)), daemon_set("mesh", (100, 128))]
     problem = to_problem(scenario(pods, [pool("general")], instance_types()) | {"daemonSets": agents})
     plan = refitted(problem, solve(problem, Budget(work=100_000)))
-    turns = [one.opens for one in plan.claims]
-    groups = [len(list(some)) for _, some in groupby(turns, lambda turn: turn[0])]
-    assert turns == [(g, n) for g, many in enumerate(groups, 1) for n in range(1, many + 1)]
+    assert [one.opens for one in plan.claims] == list(range(1, len(plan.claims) + 1))
     kinds = {one.name: one for one in problem.pools[0].instance_types}
     for claim in plan.claims:
         node = planned_node(problem, claim, {one.key: one for one in problem.pods})

@@ -37,7 +37,7 @@ POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # Dovetail's own annotations of NodePools.
 PAUSE = "dovetail.dev/pause"
 NOMINATED = "dovetail.dev/nominated-node"  # an annotation of a pod: which node Dovetail nominated for it
-# An annotation of a claim, "2.1": its node opens to pods in the second group, as the first of that.
+# An annotation of a claim: its node opens to pods after those of lower numbers.
 OPENS = "dovetail.dev/opens"
 EXPIRATION = "dovetail.dev/expiration"
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"

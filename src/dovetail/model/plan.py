@@ -34,9 +34,8 @@ class PlannedClaim:
     taints: tuple[Taint, ...] = ()
     min_values_relaxed: bool = False
     likely: int | None = None  # as the price, of what a fleet is likely to choose; None if not looked at
-    # Where pods are not nominated: the number of the group that the node opens with, and its number in that,
-    # from 1 on. Zeros: that is open.
-    opens: tuple[int, int] = (0, 0)
+    # Where pods are not nominated: the node's turn to open, from 1 on. 0: that is open.
+    opens: int = 0
 
     @property
     def instance_price(self) -> int:

@@ -20,7 +20,6 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
 from typing import Any, cast
 
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -384,11 +383,7 @@ class Nominator:
             rests = not ready
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         nominated = await self._nominate(ready)
-        if self._in_turn():  # what is played is the order: requests that are sent at once arrive in any
-            for node in ready.values():
-                await self._open(node)
-        else:
-            await asyncio.gather(*(self._open(node) for node in ready.values()))
+        await asyncio.gather(*(self._open(node) for node in ready.values()))
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=nominated)
         return SETTLED if self._up or self._order or rests else SECOND
@@ -414,19 +409,19 @@ class Nominator:
             self._order = ()
             return dict(ready)
         order: Groups = ()
-        for found in openings.search(self._order or self._planned(ready)):
+        given = [name for names in self._order for name in names]
+        for found in openings.search(given or self._planned(ready)):
             order = found.order
             await asyncio.sleep(0)  # others have their turn between two plays
         self._order = order[1:]
         self._filling = clock.monotonic()
         return {name: ready[name] for name in order[0]}
 
-    def _planned(self, ready: Mapping[str, Node]) -> Groups:
+    def _planned(self, ready: Mapping[str, Node]) -> list[str]:
         """The nodes in the order in which they were planned to open, as far as that is known."""
         turns = {one.name: planned_turn(one) for one in self._state.promised_machines() if one.name in ready}
         # Claims that are created at once are promised in the order of the answers.
-        names = sorted((name for name, turn in turns.items() if any(turn)), key=turns.__getitem__)
-        return tuple(tuple(some) for _, some in groupby(names, lambda name: turns[name][0]))
+        return sorted((name for name, turn in turns.items() if turn), key=turns.__getitem__)
 
     def _openings(self, ready: Mapping[str, Node], waiting: Sequence[Pod]) -> Openings | None:
         """What may become of the pods that wait; None where too much would have to be looked at."""
@@ -685,18 +680,11 @@ class Nominator:
         return written
 
 
-def planned_turn(machine: Machine) -> tuple[int, int]:
-    """The group that the node was planned to open with, and its turn in that, from 1 on; zeros where that is
-    not known. Anyone may have written it.
-    """
+def planned_turn(machine: Machine) -> int:
+    """When the node was planned to open, from 1 on; 0 where that is not known. Anyone may have written it."""
     mark = machine.claim.metadata.annotations.get(labels.OPENS, "") if machine.claim is not None else ""
-    group, _, number = mark.partition(".")
-    return (int(group), int(number)) if _small(group) and _small(number) else (0, 0)
-
-
-def _small(text: str) -> bool:
-    """True iff it is a number of a node that opens in its turn."""
-    return text.isascii() and text.isdigit() and len(text) <= len(str(MOST_NODES))
+    number = mark.isascii() and mark.isdigit() and len(mark) <= len(str(MOST_NODES))
+    return int(mark) if number else 0
 
 
 def _named(pod: Pod, node: str) -> bool:

@@ -1,11 +1,11 @@
 """In which order nodes open to the scheduler where nothing is nominated. Pure.
 
 The scheduler tries the pods in the order of its queue and fills what is open by its scores. While one node
-after the other opens there is nothing to score: each is filled with the pods whose turn comes first and that
-fit. Where several open together its scores decide, and a draw where these are equal. So what becomes of a
-plan hangs on the order of the openings, and can be played with filters and scores. crossed-151 was expected
+after the other opens there is little to score: each is filled with the pods whose turn comes first and that
+fit. So what becomes of a plan hangs on the order of the openings, and can be played. crossed-151 was expected
 to cost 1.23 of its plan where all nodes open together, and 1.03 in the best of 60 orders; eleven bursts 1.21
-and 1.10 in the mean.
+and 1.10 in the mean. None open together: each is opened by a request of its own, and a real scheduler fills a
+node in the 15 ms until the next one is open (20 pods in 5 ms).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from dovetail.api.core import Pod, Taint
 from dovetail.base.streams import stream
 from dovetail.controllers.nodeclaim.register import OPENING
-from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.exchange import owner_of
 from dovetail.controllers.provisioning.passing import BYTES
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
@@ -26,28 +26,25 @@ from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.scores import Occupancy, best_node
 from dovetail.model.volumes import VolumeIndex
 
-# What is played: a burst of 137 pods on 12 nodes takes 13 ms a play. With more of either the nodes open as
+# What is played: a burst of 154 pods on nine nodes takes 4 ms a play. With more of either the nodes open as
 # they come, and together where pods must be spread.
 MOST_PODS, MOST_NODES = 200, 24
 # Nodes and pods of a cluster beside which openings are played: the view of all of them takes 30 ms.
 MOST_BESIDE = 2_000
 PLAYS = 90  # of different orders, at most: 100 at random and 150 of this search came to 1.10 alike
-# Orders at random to begin with, beside the given one and all together: 24 bursts of up to 50 pods came to
-# $24.17 an hour, without any and with twelve to 24.24 and 24.27.
+STEPS = 150_000  # of a search, of about 5 us each: 1,100 of them are a play of 154 pods on nine nodes
+# Orders at random to begin with, beside the given one: 24 bursts of up to 50 pods came to $24.17 an hour,
+# without any and with twelve to 24.24 and 24.27.
 _SHUFFLED = 6
-# Pods that are tried from the opening of one node of a group to that of the next: on a control plane 4 of 48
-# and 16 of 154. With both, plans for zones-33 cost 1.40 $/h instead of 1.24.
-PACE = 4
-ALONE = 30  # plays for an order in which fewer nodes open together, once no pod is left
 
 Groups = tuple[tuple[str, ...], ...]  # names of nodes that open together, in the order in which these do
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What becomes of pods when nodes open in these groups: where each is in the end, and what is left."""
+    """What becomes of pods when nodes open in this order: where each is in the end, and what is left."""
 
-    groups: Groups
+    turns: tuple[str, ...]
     at: Mapping[str, str]  # pod key -> node
     left: tuple[Pod, ...]
 
@@ -57,22 +54,12 @@ class Filled:
         return sum(map(_weight, self.left))
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """The lower the better: nodes that open by themselves leave nothing to the scheduler's scores."""
-        return self.weight, _together(self.groups)
-
-    @property
     def order(self) -> Groups:
-        """The groups; nodes that would open first with no pod for them yet open with the next."""
-        order, used = self.groups, set(self.at.values())
-        while len(order) > 1 and used.isdisjoint(order[0]):
-            order = (order[0] + order[1], *order[2:])
-        return order
-
-
-def _together(groups: Groups) -> int:
-    """How many nodes open with others."""
-    return sum(len(names) for names in groups if len(names) > 1)
+        """The nodes in that order; those that would open first with no pod for them open with the next."""
+        used = set(self.at.values())
+        idle = len(list(takewhile(lambda name: name not in used, self.turns)))
+        first = self.turns[: idle + 1]
+        return (first, *((name,) for name in self.turns[idle + 1 :]))
 
 
 def _weight(pod: Pod) -> int:
@@ -87,8 +74,8 @@ class Openings:
         """`pods` wait, in the order of the scheduler's queue; `closed` names nodes of the view."""
         self._view = view
         self._pods = sorted(pods, key=lambda pod: -pod.spec.priority)
-        self._leaning = {pod.key for pod in pods if leans(pod)}
         self._kinds = {pod.key: _kind(pod) for pod in pods}
+        self._wakes = self._lookers({self._kinds[pod.key]: pod for pod in pods})
         self._wanted = {
             pod.key: [(name, amount) for name, amount in pod_requests(pod).items() if amount > 0]
             for pod in pods
@@ -99,119 +86,127 @@ class Openings:
             if OPENING not in node.taints:
                 view.set_node(replace(node, taints=(*node.taints, OPENING)))
         self._occupancy = Occupancy(view)
+        self.steps = 0  # nodes that were looked at for a pod, those that scores chose among three times
         shut = set(self.closed)
         self._open = [name for name in view.nodes if name not in shut]
 
-    def play(self, groups: Groups, limit: tuple[int, int] | None = None) -> Filled:
-        """Open the groups one after the other; after each the scheduler tries all pods until none fits.
+    def _lookers(self, kinds: Mapping[object, Pod]) -> dict[object, frozenset[object]]:
+        """By kind whose place hangs on where others are: the kinds of which one that is bound wakes it."""
+        found = {}
+        for kind, pod in kinds.items():
+            facts = self._view.facts(pod)
+            if not facts.spread and not facts.affinity.affinity:
+                continue
+            counted = (
+                other
+                for other, one in kinds.items()
+                if any(rule.counts(one.metadata.namespace, one.metadata.labels) for rule in facts.spread)
+                or any(
+                    rule.matches(one.metadata.namespace, one.metadata.labels, self._view.namespaces)
+                    for rule in facts.affinity.affinity
+                )
+            )
+            found[kind] = frozenset(counted)
+        return found
 
-        Those of a group are opened by a request each, and the scheduler is at work meanwhile: of what becomes
-        of them at once and at that PACE the worse counts, or the first if it is over the limit.
-        """
-        found = self._played(groups, 0)
-        if not _together(groups) or (limit is not None and found.rank > limit):
-            return found
-        return max(found, self._played(groups, PACE), key=lambda one: one.weight)
-
-    def _played(self, groups: Groups, pace: int) -> Filled:
-        """Nodes of a group open after so many more pods each."""
+    def play(self, order: Sequence[str]) -> Filled:
+        """Open the nodes one after the other; after each the scheduler tries all pods until none fits."""
         taints = {name: self._view.nodes[name].taints for name in self.closed}
         at: dict[str, str] = {}
         there, waiting = list(self._open), list(self._pods)
-        for names in groups:
-            steps = [names] if pace == 0 else [(name,) for name in names]
-            for number, some in enumerate(steps, 1):
-                for name in some:
-                    self._set_taints(name, tuple(one for one in taints[name] if one != OPENING))
-                there += some
-                fresh = some if len(names) == 1 else there
-                tried = pace if number < len(steps) else len(waiting)
-                # What was tried is tried again after those whose turn has not come yet.
-                rest = self._fill(waiting[:tried], fresh, there, at)
-                waiting = [*waiting[tried:], *rest]
-            waiting = self._fill(waiting, there, there, at) if len(steps) > 1 else waiting
+        for name in order:
+            self._set_taints(name, tuple(one for one in taints[name] if one != OPENING))
+            there.append(name)
+            waiting = self._fill(waiting, name, there, at)
         for pod in self._pods:
             if pod.key in at:
                 self._view.remove_pod(pod.key)
                 self._occupancy.count(pod, at[pod.key], -1)
         for name, before in taints.items():
             self._set_taints(name, before)
-        return Filled(groups, at, tuple(waiting))
+        return Filled(tuple(order), at, tuple(waiting))
 
     def _set_taints(self, name: str, taints: tuple[Taint, ...]) -> None:
         self._view.set_node(replace(self._view.nodes[name], taints=taints))
 
     def _fill(
-        self,
-        waiting: list[Pod],
-        fresh: Sequence[str],
-        there: Sequence[str],
-        at: dict[str, str],
+        self, waiting: Sequence[Pod], fresh: str, there: Sequence[str], at: dict[str, str]
     ) -> list[Pod]:
-        """The pods that find no room. What found none before fits on a `fresh` node at most, unless it leans
-        on others: each that is bound may have made way for those.
-        """
-        refused: dict[object, int] = {}  # kind -> how many had a place then
-        before = -1
-        while before < len(at) and waiting:
-            before, rest = len(at), []
-            for pod in waiting:
-                leaning, kind = pod.key in self._leaning, self._kinds[pod.key]
-                if refused.get(kind) == (len(at) if leaning else 0):
-                    rest.append(pod)
-                    continue
-                nodes = (self._view.nodes[name] for name in (there if leaning else fresh))
-                found = self._fitting(pod, nodes)
-                if found:
-                    node = best_node(pod, found, self._occupancy, 0, "openings")
-                    self._view.add_pod(pod, node.name)
-                    self._occupancy.count(pod, node.name, 1)
-                    at[pod.key] = node.name
-                else:
-                    rest.append(pod)
-                    refused[kind] = len(at) if leaning else 0
-            waiting = rest
-            if not any(pod.key in self._leaning for pod in waiting):
-                break
-        return waiting
+        """The pods that find no room, in the order in which they were tried last.
 
-    def _fitting(self, pod: Pod, nodes: Iterable[NodeView]) -> list[NodeView]:
-        wanted = self._wanted[pod.key]
+        What found none before fits on the `fresh` node at most, unless its place hangs on where others are:
+        one that is bound may have made way for those, which are tried again after all others.
+        """
+        # By kind, how many had a place when one was refused, and whether a rule about others had refused it.
+        refused: dict[object, tuple[int, bool]] = {}
+        left: dict[str, Pod] = {}
+        looking: dict[str, object] = {}  # by key the kind of each of them that such a rule refused
+        turns = waiting
+        while turns:
+            again: list[Pod] = []
+            for pod in turns:
+                kind = self._kinds[pod.key]
+                looks = kind in self._wakes
+                state, known = len(at) if looks else 0, refused.get(kind)
+                if known is None or known[0] != state:
+                    found, ruled_out = self._fitting(pod, there if looks else (fresh,))
+                    if found:
+                        self._bind(pod, best_node(pod, found, self._occupancy, 0, "openings").name, at)
+                        woken = [key for key, other in looking.items() if kind in self._wakes[other]]
+                        again += map(left.pop, woken)
+                        for key in woken:
+                            del looking[key]
+                        continue
+                    known = refused[kind] = state, ruled_out
+                left[pod.key] = pod
+                if looks and known[1]:
+                    looking[pod.key] = kind
+            turns = again
+        return list(left.values())
+
+    def _bind(self, pod: Pod, name: str, at: dict[str, str]) -> None:
+        self._view.add_pod(pod, name)
+        self._occupancy.count(pod, name, 1)
+        at[pod.key] = name
+
+    def _fitting(self, pod: Pod, names: Iterable[str]) -> tuple[list[NodeView], bool]:
+        """Of these nodes those that the pod fits on, and whether a rule about others keeps it from one."""
+        wanted, nodes = self._wanted[pod.key], [self._view.nodes[name] for name in names]
+        self.steps += 1 + len(nodes)
         roomy = [node for node in nodes if _has_room(node, wanted)]
         if not roomy:
-            return roomy
+            return roomy, False
         placement = Placement(pod, self._view)
-        return [node for node in roomy if not placement.examine(node)]
+        open_to_it = [node for node in roomy if not placement.alone(node)]
+        found = [node for node in open_to_it if not placement.together(node)]
+        self.steps += 2 * len(found) if len(found) > 1 else 0
+        return found, len(found) < len(open_to_it)
 
-    def search(self, given: Groups = (), plays: int = PLAYS) -> Iterator[Filled]:
-        """The best order so far, after each that was played: first the given one, then one by one, together
-        and at random, then what differs a little from the best. Ends once no pod is left, or after so many.
+    def search(self, given: Sequence[str] = (), plays: int = PLAYS, steps: int = STEPS) -> Iterator[Filled]:
+        """The best order so far, after each that was played: first the given one, then some at random, then
+        what differs a little from the best. Ends once no pod is left, or after so many plays or steps.
 
         Each step takes a play; the caller may let others have their turn between.
         """
         draw = stream(0, "openings", "order")
         first = self._first(given, draw)
+        most = self.steps + steps
         best = self.play(next(first))
         yield best
         for number in range(1, plays):
-            if best.rank == (0, 0) or (not best.left and number > ALONE):
+            if not best.left or self.steps >= most:
                 return
-            found = self.play(next(first, ()) or _varied(best.groups, draw), best.rank)
-            if found.rank < best.rank or (number > _SHUFFLED + 2 and found.rank == best.rank):
+            found = self.play(next(first, ()) or _varied(best.turns, draw))
+            if found.weight < best.weight or (number > _SHUFFLED + 2 and found.weight == best.weight):
                 best = found  # one that is as good may lead further
             yield best
 
-    def _first(self, given: Groups, draw: random.Random) -> Iterator[Groups]:
-        known = set(self.closed)
-        kept = tuple(tuple(name for name in names if name in known) for names in given)
-        kept = tuple(names for names in kept if names)
-        named = {name for names in kept for name in names}
-        rest = tuple((name,) for name in self.closed if name not in named)
-        yield (*kept, *rest)
-        yield tuple((name,) for name in self.closed)
-        yield (self.closed,)
+    def _first(self, given: Sequence[str], draw: random.Random) -> Iterator[Sequence[str]]:
+        kept = tuple(name for name in given if name in self.closed)
+        yield (*kept, *(name for name in self.closed if name not in kept))
+        yield self.closed
         for _ in range(_SHUFFLED):
-            yield tuple((name,) for name in draw.sample(self.closed, len(self.closed)))
+            yield draw.sample(self.closed, len(self.closed))
 
 
 def in_queue(pods: Iterable[Pod]) -> list[Pod]:
@@ -251,34 +246,12 @@ def resolver() -> Callable[[Pod, VolumeIndex], PodFacts]:
     return resolve
 
 
-def _varied(groups: Groups, draw: random.Random) -> Groups:
-    """The same nodes in a slightly different order: two change places, one moves, groups join or part."""
-    found = [list(names) for names in groups]
-    step = draw.random()
-    if step < 0.35:
-        (i, a), (j, b) = _one(found, draw), _one(found, draw)
-        found[i][a], found[j][b] = found[j][b], found[i][a]
-    elif step < 0.7:
-        i, a = _one(found, draw)
-        name = found[i].pop(a)
-        found = [names for names in found if names]
-        if not found or draw.random() < 0.5:
-            found.insert(draw.randint(0, len(found)), [name])
-        else:
-            found[draw.randrange(len(found))].append(name)
-    elif step < 0.85 and len(found) > 1:
-        i = draw.randrange(len(found) - 1)
-        found[i] += found.pop(i + 1)
+def _varied(turns: Sequence[str], draw: random.Random) -> Sequence[str]:
+    """A slightly different order: two nodes change places, or one moves."""
+    found = list(turns)
+    i, j = draw.randrange(len(found)), draw.randrange(len(found))
+    if draw.random() < 0.5:
+        found[i], found[j] = found[j], found[i]
     else:
-        i = draw.randrange(len(found))
-        if len(found[i]) > 1:
-            draw.shuffle(found[i])
-            cut = draw.randint(1, len(found[i]) - 1)
-            found[i : i + 1] = [found[i][:cut], found[i][cut:]]
-    return tuple(map(tuple, found))
-
-
-def _one(groups: Sequence[Sequence[str]], draw: random.Random) -> tuple[int, int]:
-    """A node at random: the number of its group and its own in it."""
-    group = draw.randrange(len(groups))
-    return group, draw.randrange(len(groups[group]))
+        found.insert(j, found.pop(i))
+    return found

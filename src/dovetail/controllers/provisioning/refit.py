@@ -19,8 +19,8 @@ from dovetail.controllers.provisioning.openings import (
     MOST_NODES,
     MOST_PODS,
     PLAYS,
+    STEPS,
     Filled,
-    Groups,
     Openings,
     resolver,
 )
@@ -36,9 +36,8 @@ ROUNDS = 4  # of plans made anew, at most: nine bursts needed two
 # Nodes that are bought anew at once, beside what is left: 24 bursts of up to 50 pods came to $24.17 an hour,
 # with two at most to 24.30, with one to 24.42.
 MOST_ANEW = 4
-# Pods that are played in all, each so often: of 130 pods 300 plays, which take up to 4 s of a core between
-# others' turns.
-MOST_PLAYED = 40_000
+# Steps of plays in all (see `openings`): 2 s of a core between others' turns at most; 154 pods take 0.8.
+MOST_STEPS = 400_000
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
 
 # Asks the solver, with little work: the questions are about some of the pods.
@@ -74,7 +73,7 @@ class Refit:
         self._queue = sorted(problem.pods, key=lambda pod: (age.get(pod.key, len(age)), pod.key))
         self._there = [node for node in problem.nodes if not node.in_flight]
         self._resolve = resolver()
-        self._plays = MOST_PLAYED // max(1, len(problem.pods))  # that are left
+        self._steps = MOST_STEPS  # that are left
 
     async def better(self, plan: Plan) -> Plan:
         """The plan, or one that is expected to cost less; its claims in the order in which they open."""
@@ -99,7 +98,7 @@ class Refit:
         choosy = any(one.min_values is not None for claim in plan.claims for one in claim.requirements)
         return 1 < len(plan.claims) <= MOST_NODES and few and not choosy
 
-    async def _played(self, plan: Plan, plays: int, given: Groups = ()) -> _Played:
+    async def _played(self, plan: Plan, plays: int, given: Sequence[str] = ()) -> _Played:
         """What becomes of the plan in the best order, the `given` one first, and with what is left of it
         bought as well.
         """
@@ -115,10 +114,10 @@ class Refit:
         pods = [pod for pod in self._queue if pod.key not in elsewhere]
         openings = Openings(view, pods, nodes)
         filled = Filled((), {}, tuple(pods))
-        for found in openings.search(given, max(1, min(plays, self._plays))):
+        for found in openings.search(given, plays, min(STEPS, self._steps)):
             filled = found
-            self._plays -= 1
             await self._pause()
+        self._steps -= openings.steps
         hourly = plan.cost.hourly
         if filled.left:
             second = await self._ask(self._question(filled.left, nodes, filled, nodes))
@@ -149,7 +148,7 @@ class Refit:
     async def _anew(self, played: _Played, tag: str) -> AsyncIterator[_Played]:
         """Plans in which some of the nodes are others, that may cost less."""
         for number, going in enumerate(self._goers(played)):
-            if self._plays <= 0:
+            if self._steps <= 0:
                 return
             kept = [name for name in played.nodes if name not in going]
             gone = [self._asked[key] for key, name in played.filled.at.items() if name in going]
@@ -157,11 +156,11 @@ class Refit:
             part = await self._ask(question)
             plan = self._joined(played, kept, part, f"{tag}-{number}")
             if plan is not None and plan.cost.hourly <= played.hourly:
-                yield await self._played(plan, PLAYS // 3, played.filled.groups)
+                yield await self._played(plan, PLAYS // 3, played.filled.turns)
 
     def _goers(self, played: _Played) -> Iterator[frozenset[str]]:
         """Sets of nodes to do without: none, those with the most room for the money, those that open last."""
-        order = [name for names in played.filled.groups for name in names]
+        order = played.filled.turns
         roomy = sorted(order, key=lambda name: -self._idle(played, name))
         known = set[frozenset[str]]()
         for number in range(min(MOST_ANEW, len(order)) + 1):
@@ -228,11 +227,7 @@ class Refit:
 
 def _in_order(played: _Played) -> Plan:
     claims = {one.name: one for one in played.plan.claims}
-    order = (
-        replace(claims[name], opens=(group, number))
-        for group, names in enumerate(played.filled.groups, 1)
-        for number, name in enumerate(names, 1)
-    )
+    order = (replace(claims[name], opens=number) for number, name in enumerate(played.filled.turns, 1))
     return replace(played.plan, claims=tuple(order))
 
 

@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any, TypeVar
 
 import msgspec
@@ -35,7 +34,7 @@ from dovetail.controllers.provisioning.causes import (
 )
 from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
-from dovetail.controllers.provisioning.openings import MOST_BESIDE, MOST_NODES, MOST_PODS, Groups, Openings
+from dovetail.controllers.provisioning.openings import MOST_BESIDE, MOST_NODES, MOST_PODS, Openings
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.refit import Refit, planned_node, view_of
 from dovetail.model.cluster_view import NodeView
@@ -207,9 +206,7 @@ class _Try:
 
     def _one_by_one(self, coming: Sequence[str]) -> Iterator[Sequence[str]]:
         """Groups of nodes, in the order in which most pods find room; it is looked for after each anew."""
-        claims = [one for one, _ in self._claims.values() if any(one.opens)]
-        planned = groupby(claims, lambda one: one.opens[0])
-        order: Groups = tuple(tuple(one.name for one in some) for _, some in planned)
+        order = [one.name for one, _ in self._claims.values() if one.opens]
         closed = list(coming)
         for name in closed:
             self._add(self._opened(name))
@@ -218,7 +215,7 @@ class _Try:
             for found in openings.search(order):
                 self._look_at_time()
                 names, *rest = found.order
-            order = tuple(rest)
+            order = [name for some in rest for name in some]
             closed = [name for name in closed if name not in names]
             yield names
 
