@@ -814,6 +814,54 @@ def test_it_is_waited_for_a_node_that_could_go_in_minutes_and_not_once_it_took_t
     assert (names(found.move), stays(found).get("a1")) == (("-", OUTDONE) if waits else ("a1", None))
 
 
+FORCED = {"allowed": {"a": 1}, "moves": Moves(forced=True)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "gone", "aside", "tried"),
+    [
+        # By what they save per pod a1 goes first.
+        (FORCED | {"allowed": {"a": 2}}, "a1", None, ["a1"]),  # both may go at once
+        (FORCED | {"moves": Moves()}, "a1", None, ["a1"]),  # nothing had to move
+        (FORCED | {"lately": frozenset({"uid-a2-0"})}, "a1", None, ["a1"]),
+        (FORCED, "a2", {"a1", "other-1"}, ["a1 a2"] * 3 + ["a2"]),
+        (FORCED | {"others": 20}, "a1", None, ["a1"]),
+        (FORCED | {"restless": frozenset({"other-0"})}, "a1", None, ["a1 a2"] * 3 + ["a2", "a1"]),
+        (
+            FORCED | {"restless": frozenset({"other-0"}), "lately": frozenset({"uid-x"})},
+            "-",
+            {"a2"},
+            ["a1 a2"] * 3 + ["a2"],
+        ),
+    ],
+)
+def test_after_a_drift_nodes_that_go_one_after_the_other_are_planned_together(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: dict[str, Any],
+    gone: str,
+    aside: set[str] | None,
+    tried: list[str],
+) -> None:
+    both = node("a1", 1000, cost=1), node("a2", 1500, cost=9)
+    case = parts(
+        *both,
+        asked={"others": 2, **asked},
+        fits=("a1",),
+        saved={"a1": 1000},
+        places={"a2": {"other-0": ("default/a2-0",)}},
+    )
+    on_it = structs.replace(pod("x"), metadata=structs.replace(pod("x").metadata, uid="uid-x"))
+    nodes = [
+        replace(one, pods=(on_it,)) if one.name == "other-0" else one for one in case.question.problem.nodes
+    ]
+    case.question = replace(case.question, problem=replace(case.question.problem, nodes=tuple(nodes)))
+    monkeypatch.setattr(searching, "sets", lambda *_: [[*both], [both[1]]])
+    found = case.play(monkeypatch)
+    assert (names(found.move), case.tried) == (gone, tried)
+    assert aside is None or set(found.next or ()) == aside
+    assert stays(found).get("a1") == (OUTDONE if gone == "-" else None)
+
+
 @pytest.mark.parametrize(
     ("asked", "known"),
     [

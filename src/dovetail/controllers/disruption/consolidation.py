@@ -29,6 +29,7 @@ from dovetail.disrupt.consolidation.candidates import (
     fresh,
     restless,
 )
+from dovetail.disrupt.consolidation.chain import MOST_NODES
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import Refused
@@ -243,6 +244,7 @@ class Consolidation:
             allowances(pools, views, UNDERUTILIZED, context.clock.now()),
             self._moves.left(views),
             fresh(views, context.clock.now()),
+            self._lately(views),
             context.provider.supply.left(),
             tuple(context.brakes.launches_paused(pool) for pool in pools),
         )
@@ -281,8 +283,15 @@ class Consolidation:
             frozenset(pod.key for pod in moving),
             all_of_them,
             fresh(views, self._context.clock.now()),
+            self._lately(views),
         )
         return question, blocked_notes(wanted, allowed, UNDERUTILIZED)
+
+    def _lately(self, views: tuple[NodeView, ...]) -> frozenset[str]:
+        """Pods (by UID) that were moved within the hour to save money, where it is asked for them."""
+        if len(views) > MOST_NODES or not self._moves.left(views).forced:
+            return frozenset()
+        return frozenset(uid for uid, one in self._moves.lately(views).items() if not one.forced)
 
     async def _plan(self, question: Question, problem: Problem, deadline: int) -> Plan:
         """The solver's plan; where it has none, one in which no pod has a place, so that the nodes stay."""

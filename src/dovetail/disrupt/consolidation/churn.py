@@ -42,7 +42,8 @@ def workload(pod: Pod) -> str:
 class Moves:
     """Workload -> how many more of its pods may be moved; any number of those that are not named.
 
-    `resting` are pods (by UID) that had to move within the hour: they stay where they are.
+    `resting` are pods (by UID) that had to move within the hour: they stay where they are. `forced` is True
+    iff any had to within two.
     Nothing is left for replacing nodes once half of all moves were made, unless it saves as much as deletions
     do when the load falls: most replacements save little of that.
     """
@@ -50,6 +51,7 @@ class Moves:
     deleting: Mapping[str, int] = field(default_factory=dict)
     replacing: Mapping[str, int] = field(default_factory=dict)
     resting: frozenset[str] = frozenset()
+    forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ class Ledger:
         most = {key: self._per_pod * len(some) for key, some in came.items()}
         left = {key: max(0, count - made[key]) for key, count in most.items()}
         half = {key: count if 2 * made[key] <= most[key] else 0 for key, count in left.items()}
-        return Moves(left, half, self._resting(came, now))
+        forced = any(entry.forced for entry in self._entries)
+        return Moves(left, half, self._resting(came, now), forced)
 
     def same_until(self) -> int:
         """The instant up to which `left` says the same of the same pods, unless moves are recorded.

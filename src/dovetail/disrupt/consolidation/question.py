@@ -146,6 +146,7 @@ class Question:
     totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
     # Nodes that a command bought within the hour: to take one undoes it. Until when (nanoseconds).
     fresh: Mapping[str, int] = field(default_factory=dict)
+    lately: frozenset[str] = frozenset()  # pods (by UID) that were moved within the hour to save money
 
     # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again. Most
     # searches end without one.

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.disrupt.consolidation.appraisal import Appraisal, appraise
+from dovetail.disrupt.consolidation.chain import FEW, MOST_NODES, first, orders, sets
 from dovetail.disrupt.consolidation.churn import REST, MoveBudget, rests_since
 from dovetail.disrupt.consolidation.deletes import Room, deletable, given_up
 from dovetail.disrupt.consolidation.irreplaceable_spot import FreeRoom, held_back
@@ -133,6 +134,7 @@ class _Search:
         self._others: list[Move] = []
         self._planned = 0
         self._at = MULTI
+        self._chain: Move | None = None  # see `_chained`
         self._candidates = sorted(self._free(), key=lambda candidate: candidate.rank)
 
     @cached_property
@@ -154,9 +156,11 @@ class _Search:
         move = yield from self._deleted()
         if move is not None:
             move = yield from self._or_larger(move)
+        elif self._chain is not None:
+            self._stay.update((one.name, OUTDONE) for one in self._candidates)
         else:
             move = yield from self._together()
-        if move is None and self._work.left:
+        if move is None and self._chain is None and self._work.left:
             self._at = SINGLE
             move = yield from self._alone()
         if move is not None and (self._outdone_soon(move) or self._better_soon(move)):
@@ -230,6 +234,8 @@ class _Search:
         Not those that take pods of the move: by its plan they are filled.
         """
         question = self._question
+        if self._chain is not None and (move is None or not move.claims):
+            return self._aside(self._chain, move)
         if move is None:
             all_stay = len(self._stay) == len(question.candidates)
             return () if all_stay and _WAITING.isdisjoint(self._stay.values()) else None
@@ -243,6 +249,13 @@ class _Search:
             and self._prospects.wasted(candidate) >= _WORTH_THE_REST * candidate.price
         ]
         return tuple(candidate.name for candidate in sorted(found, key=lambda one: one.rank))
+
+    def _aside(self, chain: Move, move: Move | None) -> tuple[str, ...]:
+        """Nodes of the chain that are left; with a move all those that the plan fills with no pods of it."""
+        if move is None:
+            return tuple(one.name for one in chain.candidates)
+        going = {one.name for one in move.candidates} | move.places.keys()
+        return tuple(node.name for node in self._question.problem.nodes if node.name not in going)
 
     def _bound(self) -> int:
         """What the pods of all candidates must cost at least, of those that are held back as well."""
@@ -289,6 +302,12 @@ class _Search:
     def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
         able = [one for one in self._candidates if not (self._no_room(one) or self._left_out(one))]
+        chain = yield from self._chained(able)
+        if chain is not None:
+            move = self._begun(chain, able)
+            if move is not None or self._worth_waiting(chain, able):
+                self._chain = chain
+                return move
         appraisal = self._prospects.appraisal
         anywhere = deletable(self._question, appraisal, able, self._work)
         # Of several nodes nearly always one has pods that no other domain may take: half of the pods of 223
@@ -301,6 +320,76 @@ class _Search:
                     return move
                 chosen = chosen[: len(chosen) // 2]
         return None
+
+    def _chained(self, able: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
+        """All nodes that can go without others in their place, one command after the other, if few can.
+
+        Those that save most in all, with nodes that are free to go in some minutes. None whose pods came by
+        such a move themselves: these would move twice within the hour. Only after a drift or an expiry: then
+        nodes become free one by one, and hold what had to go somewhere.
+        """
+        question, free = self._question, {one.name for one in able}
+        if not question.moves.forced:
+            return None
+        some = [
+            one
+            for one in question.candidates
+            if (one.name in free or (one.name not in self._held and self._soon(one)))
+            and self._prospects.known(one)
+            and question.lately.isdisjoint(pod.metadata.uid for pod in one.pods)
+        ]
+        many = len(some) > FEW or len(question.problem.nodes) > MOST_NODES
+        if not able or many or sum(question.allowed.values()) >= len(some):
+            return None
+        lacking: list[set[str]] = []
+        for chosen in sets(question, self._prospects.appraisal, some):
+            names = {one.name for one in chosen}
+            if not self._work.left:
+                return None
+            if any(each <= names for each in lacking):
+                continue
+            move = yield from self._placed(chosen)
+            if move is not None:
+                return move
+            lacking.append(names)
+        return None
+
+    def _placed(self, chosen: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
+        """The move of all these nodes, if their pods have room elsewhere."""
+        problem = self._question.without(chosen)
+        for nodes in orders(problem.nodes):
+            asked = replace(problem, nodes=nodes, buys=False)
+            plan = yield asked
+            self._planned += 1
+            self._work.spend(plan.work + len(nodes) // _NODES_PER_UNIT)
+            try:
+                return judged(self._question, chosen, asked, plan)
+            except Refused:
+                continue
+        return None
+
+    def _begun(self, chain: Move, able: Sequence[Candidate]) -> Move | None:
+        """What of the chain can be done now."""
+        move = first(self._question, chain, {one.name for one in able})
+        if move is None:
+            return None
+        scores = self._question.scores(move.candidates, move.saving)
+        try:
+            check(scores)
+        except Refused:
+            return None
+        return replace(move, scores=scores)
+
+    def _worth_waiting(self, chain: Move, able: Sequence[Candidate]) -> bool:
+        """True iff some of it are free to go in minutes, or pods that were moved came where others are to go.
+
+        Nodes that other pods come to all the time are not waited for.
+        """
+        if {one.name for one in chain.candidates} - {one.name for one in able}:
+            return True
+        lately, busy = self._question.lately, self._question.restless.intersection(chain.places)
+        nodes = (node for node in self._question.problem.nodes if node.name in busy)
+        return any(not lately.isdisjoint(pod.metadata.uid for pod in node.pods) for node in nodes)
 
     @cached_property
     def _free_room(self) -> FreeRoom:
