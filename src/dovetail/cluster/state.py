@@ -346,6 +346,10 @@ class State:
 
     def places(self, pods: Iterable[Pod]) -> list[tuple[Pod, Machine]]:
         """Those of the pods that have a place which holds, with it: `promised`, of many at once."""
+        return list(self.each_place(pods))
+
+    def each_place(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Machine]]:
+        """The same one after the other, for a look that may end early; meanwhile nothing may change."""
         known: dict[str, Machine | None] = {}
 
         def staying(name: str) -> Machine | None:
@@ -354,8 +358,10 @@ class State:
             return known[name]
 
         now = self._clock.now()
-        found = ((pod, self._promises.place(pod, staying, now)) for pod in pods)
-        return [(pod, place) for pod, place in found if place is not None]
+        for pod in pods:
+            place = self._promises.place(pod, staying, now)
+            if place is not None:
+                yield pod, place
 
     def binding(self, pause: int) -> bool:
         """True iff a pod with a place was bound within the last `pause` nanoseconds."""

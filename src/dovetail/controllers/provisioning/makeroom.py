@@ -232,6 +232,11 @@ def ahead(pod: Pod, zone: str, running: Census, nodes: Iterable[Node]) -> bool:
     return bool(behind(pod, zone, running, nodes))
 
 
+def _zone_rules(pod: Pod) -> list[SpreadRule]:
+    """The pod's spreads over zones that it must keep to."""
+    return [rule for rule in spread_rules(pod) if rule.hard and rule.key == labels.ZONE]
+
+
 def behind(
     pod: Pod, zone: str, running: Census, nodes: Iterable[Node], waiting: Collection[tuple[Pod, str]] = ()
 ) -> str:
@@ -239,7 +244,7 @@ def behind(
     come there; "" where it would not. Those that are `waiting` count in the zones where they have their
     places. Pure.
     """
-    rules = [rule for rule in spread_rules(pod) if rule.hard and rule.key == labels.ZONE]
+    rules = _zone_rules(pod)
     if not rules:
         return ""
     zones = {one.metadata.name: one.metadata.labels.get(labels.ZONE, "") for one in nodes}
@@ -399,11 +404,9 @@ class RoomMaker:
 
         One that is nominated to a machine with room for it does not.
         """
-        full: dict[str, bool] = {}
-        larger = (
-            one for one in self._state.pods_on("") if size(one) > size(pod) and one.key not in self._now
-        )
-        for one, place in self._state.places(larger):
+        full, own = dict[str, bool](), size(pod)
+        larger = (one for one in self._state.pods_on("") if size(one) > own and one.key not in self._now)
+        for one, place in self._state.each_place(larger):
             if place.name not in full:
                 full[place.name] = self._full(place, going)
             if full[place.name] or one.status.nominated_node_name != place.name:
@@ -417,7 +420,13 @@ class RoomMaker:
         """The zone that the pod has to go to, if it would be refused in its own even when all others are
         where they have their places; "" where it would not.
         """
-        waiting = [(one, zone_of(place)) for one, place in self._state.places(self._state.pods_on(""))]
+        rules = _zone_rules(pod)
+        like = (
+            one
+            for one in self._state.pods_on("")
+            if any(rule.counts(one.metadata.namespace, one.metadata.labels) for rule in rules)
+        )
+        waiting = [(one, zone_of(place)) for one, place in self._state.places(like)]
         return behind(pod, zone, self._running, self._state.all(Node), waiting)
 
     def _scarce(self, going: Mapping[str, Sequence[Pod]]) -> frozenset[str]:
