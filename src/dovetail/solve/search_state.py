@@ -21,6 +21,7 @@ from dovetail.solve.bound.topology_model import TargetNode, pinned, topology_sit
 from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
 from dovetail.solve.colgen.generation import Generator, MarketProof
+from dovetail.solve.colgen.pattern_mip import few_patterns
 from dovetail.solve.instance.arrays import Amounts, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
@@ -201,7 +202,9 @@ class Case:
         )
         known = dual_values if self.dual_values else None
         rules = partial(self._ruled, promised, hourly)
-        proof = prove(Question(proofs, hourly, known, self.tied, rules))
+        # Where all patterns that matter are few, they tell more of whole nodes, in less time.
+        tied = self.tied or (self.market is not None and few_patterns(self.market.pricing))
+        proof = prove(Question(proofs, hourly, known, tied, rules))
         if not proofs.better or len(scope.pods) < len(promised):  # a proof leaves out pods without offerings
             return proof, None
         supply = instance, columns, Limits(instance, columns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -438,10 +438,8 @@ class WholeNumbers:
 
         `known` by dual values (S,), less what each of the free capacities (N,) can take.
         """
-        ways: list[Callable[[], int]] = [
-            lambda: self.by_capacity(pods=True),
-            lambda: self._by_patterns(dual_values, taken, known),
-        ]
+        by_patterns = partial(self._by_patterns, dual_values, taken, known)
+        ways: list[Callable[[], int]] = [partial(self.by_capacity, pods=True), by_patterns]
         if len(self._scope.pods) < len(self._pricing.price):  # there are few patterns of each offering
             ways.reverse()
         bound = 0

@@ -106,8 +106,9 @@ class Generator:
         self.dual_values = self.dual_values if self.bound else now.dual_values
         return now
 
-    def whole(self, limit: int) -> list[PlannedNode]:
-        """A plan for less than `limit`, of all patterns that such a plan can use; empty if none is found."""
+    def whole(self, limit: int) -> tuple[list[PlannedNode], int]:
+        """A plan for less than `limit`, of all patterns that such a plan can use, empty if none is found; and
+        about what any costs at least."""
         prices = int(self.cost), limit
         found = whole(self.pricing, self._last, prices, self._work, extra=self._master.counts)
         rest = self.pricing.demand.copy()
@@ -115,7 +116,7 @@ class Generator:
         for pattern in found.plan:
             for _ in range(pattern.number):
                 rest = self._buy(np.minimum(pattern.counts, rest), 1, rest, bought)
-        return bought
+        return bought, found.bound
 
     def _alone(self) -> Amounts:
         """Per item the pattern of only it that costs least per copy."""

@@ -19,9 +19,12 @@ from dovetail.solve.colgen.highs import integer_program, minimum
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks, children, taken
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
-from dovetail.solve.tolerances import LESS, PROGRAM, ROUNDING, WIDE
+from dovetail.solve.tolerances import FEW, LESS, PROGRAM, ROUNDING, WIDE
 
 _MOST_PATTERNS = 1_500  # that are chosen from
+# Items, where pods are few: of 2 to 6 of 10 to 32 pods there were 9 to 550 patterns to choose from, up to 130
+# in 6 to 20 ms; of 24 of 37 pods 12,000. Of fewer columns than are many, whole nodes take as little time.
+_FEW_ITEMS = 12
 _LOOK = 3e-9  # seconds for each item, pattern and column that is looked at, measured with some to spare
 
 
@@ -54,6 +57,11 @@ class _Patterns(NamedTuple):
     def some(self, rows: Amounts) -> _Patterns:
         """Those in these rows."""
         return _Patterns(self.counts[rows], self.price[rows], self.column[rows], self.free[rows])
+
+
+def few_patterns(pricing: PricingInstance) -> bool:
+    """True iff all patterns that matter may take less time than whole nodes of so many columns."""
+    return len(pricing.price) > FEW >= int(pricing.demand.sum()) and len(pricing.demand) <= _FEW_ITEMS
 
 
 def whole(
@@ -139,8 +147,7 @@ def _enumerated(
     patterns = PatternSearch(some, dual_values, work)
     enough = work.after(LITTLE)
     result: list[tuple[int, Amounts]] = []
-    least = slack
-    total = 0
+    least, total = slack, 0
     for column, price in enumerate(some.price.tolist()):
         if price >= limit:
             break
@@ -157,38 +164,33 @@ def _enumerated(
 
 
 def _solved(
-    every: _Patterns,
-    pricing: PricingInstance,
-    demand: Amounts,
-    proven: tuple[int, int, int],
-    work: SolveBudget,
+    some: _Patterns, pricing: PricingInstance, demand: Amounts, costs: tuple[int, int, int], work: SolveBudget
 ) -> Whole:
     """The integer program over the patterns: cover the demand, use each free capacity once, keep the limits.
 
-    Proven are a bound on all plans, and one on those that use other patterns; a plan must cost less than the
-    last of the three.
+    `costs`: a bound on all plans, one on those that use other patterns, and what a plan must cost less than.
     """
-    known, others, limit = proven
-    capacities = np.unique(every.column[every.free])
-    counts = np.minimum(every.counts, demand)
-    taken = every.free[:, None] & (every.column[:, None] == capacities[None, :])
-    used = np.where(every.free[:, None], 0, pricing.takes[every.column % max(1, len(pricing.takes))])
+    known, others, limit = costs
+    capacities = np.unique(some.column[some.free])
+    counts = np.minimum(some.counts, demand)
+    taken = some.free[:, None] & (some.column[:, None] == capacities[None, :])
+    used = np.where(some.free[:, None], 0, pricing.takes[some.column % max(1, len(pricing.takes))])
     scarce = np.maximum(pricing.most, 1)
     matrix = np.concatenate([counts, -taken.astype(np.float64), -used / scarce], axis=1)
     size, rows = matrix.shape
-    most = np.where(every.free, 1.0, most_nodes(every.price, demand, limit))
+    most = np.where(some.free, 1.0, most_nodes(some.price, demand, limit))
     floor = [demand, np.full(len(capacities), -1), -np.minimum(pricing.most, 1)]
     bounds = np.concatenate(floor).astype(np.float64), np.full(rows, np.inf)
     pattern, row = np.nonzero(matrix)
     entries = row, pattern, matrix[pattern, row]
-    model = integer_program(every.price / NANO_DOLLARS, (np.zeros(size), most), bounds, entries)
+    model = integer_program(some.price / NANO_DOLLARS, (np.zeros(size), most), bounds, entries)
     answer = minimum(model, work, share=HALF, below=limit * LESS / NANO_DOLLARS)
     bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - PROGRAM), known), others))
     if answer.values is None:
         return Whole(bound)
     nodes = np.rint(answer.values).astype(np.int64)
     plan = tuple(
-        Pattern(every.counts[index], int(every.column[index]), int(nodes[index]), bool(every.free[index]))
+        Pattern(some.counts[index], int(some.column[index]), int(nodes[index]), bool(some.free[index]))
         for index in np.flatnonzero(nodes > 0).tolist()
     )
     return Whole(bound, plan)

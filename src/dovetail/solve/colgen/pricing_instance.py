@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, holding, share
+from dovetail.solve.instance.offerings import undominated
 from dovetail.solve.tolerances import FEW, SEVERAL, WIDE
 
 
@@ -237,20 +238,18 @@ def _undominated(feasible: Mask, capacity: Amounts, price: Amounts) -> Amounts:
     """Columns, by price, that no cheaper one replaces in capacity and for every item. `feasible` is (C,
     I).
     """
-    useful = np.flatnonzero(feasible.any(axis=1))
+    # First those that hold the same items, of which most go: of few pods it took six times as long without.
+    useful = undominated(feasible.T, capacity, price, np.zeros(len(price), dtype=np.bool_))
     order = useful[np.lexsort((useful, -capacity[useful].sum(axis=1), price[useful]))]
     # Items that the same columns may hold are one here; its bits tell what a column holds.
     holds = np.packbits(feasible[:, [group[0] for group in alike(feasible.T)]], axis=1)
-    differing = np.flatnonzero((capacity[order] != capacity[order[:1]]).any(axis=0)).tolist()
     kept: list[int] = []
     for start in range(0, len(order), BLOCK):
         block = order[start : start + BLOCK]
         rivals = np.concatenate([np.array(kept, dtype=np.int64), block])
         # A rival counts only if it stands earlier in the order; that order is by price.
-        roomy = np.tri(len(block), len(rivals), k=len(kept) - 1, dtype=np.bool_)
-        roomy &= holding(capacity[block][:, differing], capacity[rivals][:, differing])
-        one, other = np.nonzero(roomy)
-        beaten = np.zeros(len(block), dtype=np.bool_)
-        beaten[one[~(holds[block[one]] & ~holds[rivals[other]]).any(axis=1)]] = True
-        kept.extend(block[~beaten].tolist())
+        earlier = np.tri(len(block), len(rivals), k=len(kept) - 1, dtype=np.bool_)
+        one, other = np.nonzero(earlier & holding(capacity[block], capacity[rivals]))
+        beaten = one[~(holds[block[one]] & ~holds[rivals[other]]).any(axis=1)]
+        kept.extend(np.delete(block, beaten).tolist())
     return np.array(kept, dtype=np.int64)

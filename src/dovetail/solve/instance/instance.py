@@ -91,6 +91,8 @@ class Instance:
         self._places: dict[tuple[object, ...], list[Place]] = {}
         self._certain: dict[tuple[str, int, Requirements], int] = {}  # values that all columns have, or -1
         self._tolerated: dict[tuple[int, tuple[Toleration, ...], bool], bool] = {}
+        # Per pool what packing may fill of each type, and what it was worked out for last.
+        self.diverse: dict[int, tuple[bytes, Amounts]] = {}
         # Spreads whose owners all have the same domains on new nodes.
         self.uniform: frozenset[int] = frozenset()
         # Pools whose limits allow one more node of some type.

@@ -206,19 +206,22 @@ def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts, 
             instance.work.spend(STEP * int(np.count_nonzero(np.bincount(table.column_type[spot]))))
             mine = np.flatnonzero(columns.pool == table.index)[spot]
             sold = np.flatnonzero(np.bincount(columns.type[mine[np.isin(mine, some)]]))
-            shared = _shared(table, spot, sold, vectors, options)
-            result[mine] = shared[table.column_type[spot]]
+            largest = _largest(np.maximum(table.capacity, 0)[sold], vectors)
+            key = sold.tobytes() + largest.tobytes()
+            if instance.diverse.get(table.index, (b"",))[0] != key:  # most packings are of the same pods
+                instance.diverse[table.index] = key, _shared(table, spot, sold, largest, options)
+            result[mine] = instance.diverse[table.index][1][table.column_type[spot]]
     return result
 
 
-def _shared(table: PoolTable, spot: Mask, sold: Amounts, vectors: Amounts, options: Options) -> Amounts:
-    """Per type the capacity that it and its like have at least, (T, R), of the types `sold`; others have
-    their own. `spot`: columns (C,)."""
+def _shared(table: PoolTable, spot: Mask, sold: Amounts, largest: Amounts, options: Options) -> Amounts:
+    """Per type the capacity that it and its like have at least, (T, R), of the types `sold`, of which
+    `largest` must fit on each; others have their own. `spot`: columns (C,)."""
     most, tolerance = options.spot_diversity, options.spot_tolerance
     price = np.full(len(table.types), ENDLESS)
     np.minimum.at(price, table.column_type[spot], table.instance_price[spot])
     capacity = np.maximum(table.capacity, 0)
-    least = np.maximum(_largest(capacity[sold], vectors), (capacity[sold] * _ALIKE).astype(np.int64))
+    least = np.maximum(largest, (capacity[sold] * _ALIKE).astype(np.int64))
     kinds = _kinds(table.types)
     like = (price <= (price[sold] * (100 + tolerance) // 100)[:, None]) & (kinds == kinds[sold][:, None])
     sizes = -_limited_sizes(table)

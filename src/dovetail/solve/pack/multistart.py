@@ -60,7 +60,7 @@ def choose(
         if refinable and seeds[0].price > least * GOOD:
             refined = refine(packer, seeds[0], start, begun)
             bound = max(bound, refined.cost)
-        packing, limits = _improved(packer, start, (refined, seeds), bound)
+        packing, limits = _improved(packer, start, refined, seeds, bound)
     dual_values = _dual_values(merged, items, refined.dual_values) if refined.dual_values.any() else {}
     return Choice(_split(merged, packing, items), limits, dual_values, refined.market, packer.cut)
 
@@ -89,10 +89,9 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
 
 
 def _improved(
-    packer: Packer, start: Limits, what: tuple[Refined, list[Packing]], bound: float
+    packer: Packer, start: Limits, refined: Refined, seeds: list[Packing], bound: float
 ) -> tuple[Packing, Limits]:
     """The best packing once it and the seeds are improved, as far as the work allows."""
-    refined, seeds = what
     work, best = packer.instance.work, refined.packing
     if work.left:
         by_duals = _by_duals(packer, packer.least_costs())

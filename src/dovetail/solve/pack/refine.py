@@ -9,6 +9,7 @@ import numpy as np
 from dovetail.solve.budget import CELLS, SOME, SolveBudget
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
+from dovetail.solve.colgen.pattern_mip import few_patterns
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, share
 from dovetail.solve.instance.limits import Limits
@@ -45,15 +46,15 @@ def refine(packer: Packer, start: Packing, limits: Limits, begun: list[Generator
     # Where rules tie pods together, whole nodes prove little: they are looked at last.
     involved = any(pod_class.involved for pod_class in packer.instance.pod_classes)
     tied = packer.visitors or involved
-    idle = tied or len(start.candidates) > MANY_NODES
+    few = not tied and few_patterns(pricing)
+    idle = tied or few or len(start.candidates) > MANY_NODES
     assembler = Assembler(packer, pricing, limits, packer.demand)
     market = MarketProof(pricing)
     if not idle:
         enough = start.price if not start.left.any() else float("inf")
         found = whole_nodes(pricing, packer.instance.work, limit=enough)
         bought = [PlannedNode(pattern.counts, pattern.column, pattern.number) for pattern in found.plan]
-        if (whole := assembler.whole(bought)) is not None:
-            start = min(start, whole, key=rank)
+        start = min(start, assembler.whole(bought) or start, key=rank)
         market = replace(market, capacities=found.bound)
     if start.price <= market.capacities * GOOD and not start.left.any():
         return Refined(start, np.zeros(len(packer.items)), market.capacities, market)
@@ -72,12 +73,14 @@ def refine(packer: Packer, start: Packing, limits: Limits, begun: list[Generator
     packing = min(start, assembler.run(generator.run(seeds), generator.dual_values), key=rank)
     least = max(market.capacities, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
-    again = int(packer.demand.sum()) > MANY_NODES or involved
+    # But few patterns take next to no time, and leave nothing to local search.
+    again = few or int(packer.demand.sum()) > MANY_NODES or involved
     if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * GOOD:
         if tied:
             least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
         if packing.price > least * GOOD:
-            bought = generator.whole(packing.price)
+            bought, bound = generator.whole(packing.price)
+            least = max(least, bound)
             packing = min(packing, assembler.run(bought, generator.dual_values), key=rank)
     market = replace(market, dual_values=generator.dual_values, most=generator.most)
     return Refined(packing, generator.dual_values, least, market)
