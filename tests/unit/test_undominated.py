@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.solve.instance.offerings import undominated
+from dovetail.solve.colgen.pricing_instance import undominated
 
 
 @pytest.mark.parametrize("seed", range(12))

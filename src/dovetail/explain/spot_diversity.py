@@ -11,8 +11,8 @@ from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.bound.relaxation import relax
 from dovetail.solve.budget import SolveBudget
+from dovetail.solve.colgen.pricing_instance import undominated
 from dovetail.solve.instance.limits import diverse_room
-from dovetail.solve.instance.offerings import undominated
 from dovetail.solve.search_state import SolveContext
 
 

@@ -22,10 +22,10 @@ from dovetail.solve.bound.scope import Kinds, Scope, State, asked_by, node_rules
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import integer_program
-from dovetail.solve.colgen.pricing_instance import cliques, copies_in, usable
+from dovetail.solve.colgen.pricing_instance import cliques, copies_in, undominated, usable
 from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.offerings import OfferingsTable, undominated
+from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import ANTI, SPREAD, NodeFilter, Pins
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, holding, share
-from dovetail.solve.instance.offerings import undominated
+from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, distinct, holding, share
 from dovetail.solve.tolerances import FEW, SEVERAL, WIDE
 
 
@@ -232,6 +231,41 @@ def cliques(conflict: Mask) -> list[list[int]]:
         inside = set(group)
         waiting = [item for item in waiting if item not in inside]
     return sorted(found, key=lambda group: (-len(group), group))
+
+
+def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Mask) -> Amounts:
+    """Columns worth looking at: none that another beats in price and capacity for all the items it can hold.
+
+    `feasible` is (I, C). Protected columns are always kept.
+    """
+    useful = np.flatnonzero(feasible.any(axis=0))
+    if len(useful) <= SEVERAL:
+        return useful
+    order = useful[np.lexsort((-capacity[useful].sum(axis=1), price[useful]))]
+    # The first of equal ones is enough: types are sold in many zones.
+    sizes = np.column_stack([capacity[order], np.where(protected[order], order, -1)]).view(np.uint8)
+    some = order[distinct(np.hstack([np.packbits(feasible[:, order], axis=0).T, sizes]))]
+    groups = [some[group] for group in alike(feasible[:, some].T)]
+    kept = [group if len(group) == 1 else _unbeaten(group, capacity, protected) for group in groups]
+    return np.sort(np.concatenate(kept))
+
+
+def _unbeaten(group: Amounts, capacity: Amounts, protected: Mask) -> Amounts:
+    """Of columns in order of price, those that no earlier one replaces; protected ones replace none.
+
+    What a replaced one would replace, another does already: to compare with those that stay is enough, so it
+    takes time by columns times those that stay.
+    """
+    kept: list[Amounts] = []
+    front = np.zeros((0, capacity.shape[1]), dtype=np.int64)  # capacities of those that may replace others
+    for start in range(0, len(group), BLOCK):
+        block = group[start : start + BLOCK]
+        block = block[protected[block] | ~holding(capacity[block], front).any(axis=1)]
+        replaces = np.tril(holding(capacity[block], capacity[block]), -1) & ~protected[block]
+        block = block[protected[block] | ~replaces.any(axis=1)]
+        kept.append(block)
+        front = np.concatenate([front, capacity[block[~protected[block]]]])
+    return np.concatenate(kept)
 
 
 def _undominated(feasible: Mask, capacity: Amounts, price: Amounts) -> Amounts:

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, distinct, holding
+from dovetail.solve.instance.arrays import Amounts, Mask, alike, holding
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
-from dovetail.solve.tolerances import SEVERAL
 
 # Offerings that are filled again and again: with 64, the first plan of 2,000 mixed pods costs 0.5 % more.
 _KEPT = 72
@@ -81,41 +80,6 @@ class OfferingsTable:
         capacity, columns = self.capacity[some][first], np.diff(first, append=len(pair))
         asked = np.where(vectors == 0, -LARGEST - 1, vectors)  # what is not asked for always fits
         return np.repeat(holding(asked, capacity), columns, axis=1)
-
-
-def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Mask) -> npt.NDArray[np.int64]:
-    """Columns worth looking at: none that another beats in price and capacity for all the items it can hold.
-
-    `feasible` is (I, C). Protected columns are always kept.
-    """
-    useful = np.flatnonzero(feasible.any(axis=0))
-    if len(useful) <= SEVERAL:
-        return useful
-    order = useful[np.lexsort((-capacity[useful].sum(axis=1), price[useful]))]
-    # The first of equal ones is enough: types are sold in many zones.
-    sizes = np.column_stack([capacity[order], np.where(protected[order], order, -1)]).view(np.uint8)
-    some = order[distinct(np.hstack([np.packbits(feasible[:, order], axis=0).T, sizes]))]
-    groups = [some[group] for group in alike(feasible[:, some].T)]
-    kept = [group if len(group) == 1 else _unbeaten(group, capacity, protected) for group in groups]
-    return np.sort(np.concatenate(kept))
-
-
-def _unbeaten(group: Amounts, capacity: Amounts, protected: Mask) -> Amounts:
-    """Of columns in order of price, those that no earlier one replaces; protected ones replace none.
-
-    What a replaced one would replace, another does already: to compare with those that stay is enough, so it
-    takes time by columns times those that stay.
-    """
-    kept: list[Amounts] = []
-    front = np.zeros((0, capacity.shape[1]), dtype=np.int64)  # capacities of those that may replace others
-    for start in range(0, len(group), BLOCK):
-        block = group[start : start + BLOCK]
-        block = block[protected[block] | ~holding(capacity[block], front).any(axis=1)]
-        replaces = np.tril(holding(capacity[block], capacity[block]), -1) & ~protected[block]
-        block = block[protected[block] | ~replaces.any(axis=1)]
-        kept.append(block)
-        front = np.concatenate([front, capacity[block[~protected[block]]]])
-    return np.concatenate(kept)
 
 
 def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> npt.NDArray[np.int64]:
