@@ -62,6 +62,5 @@ MORE_WORK = {
     "packing-mixed-006": 1_000_000,
     "pod-affinity-mixed-004": 1_000_000,
     "pod-anti-affinity-preferred-007": 3_000_000,
-    "spread-min-domains-004": 1_000_000,
     "spread-zone-000": 30_000_000,
 }
