@@ -132,6 +132,13 @@ def test_a_search_whose_time_is_over_ends_with_what_it_has() -> None:
     assert going(asked, free, work=2) == ["a", "b"]
 
 
+def test_no_more_are_looked_for_than_are_asked_for() -> None:
+    asked = question(node("a", "s0"), node("b", "s1"), node("c"))
+    work = SolveBudget(Budget(1_000))
+    free = appraisal({"a": (0, 0), "b": (0, 0), "c": (9000, 9000)})
+    assert [one.name for one in deletable(asked, free, asked.candidates, work, most=1)] == ["a"]
+
+
 def test_pods_that_find_no_room_are_reported_and_nothing_moves() -> None:
     asked = question(node("a", "s0", "l0", "s1", "l1"))
     seen = appraisal({"a": (9000, 9000), "b": (3000, 2000), "c": (1000, 1000)})

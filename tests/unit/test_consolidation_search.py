@@ -101,7 +101,7 @@ class Parts:
         return Move(tuple(candidates), (cast("PlannedClaim", SimpleNamespace(price=price)),))
 
     def deletable(
-        self, _question: Question, _appraisal: Any, candidates: Sequence[Candidate], *_: Any, **_spread: bool
+        self, _question: Question, _appraisal: Any, candidates: Sequence[Candidate], *_: Any, **_more: Any
     ) -> tuple[Candidate, ...]:
         self.order = [one.name for one in candidates]
         return tuple(one for name in self.fits for one in candidates if one.name == name)

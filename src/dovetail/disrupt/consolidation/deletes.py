@@ -14,7 +14,7 @@ from dovetail.disrupt.consolidation.demand import demand
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.model.plan import Plan
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.instance.arrays import Mask
+from dovetail.solve.instance.arrays import UNLIMITED, Mask
 
 _ROWS_PER_UNIT = 200  # nodes looked at in one unit of work
 # One of so many nodes whose pods find no room stays at least: of 99 that were found by resources alone
@@ -30,8 +30,9 @@ def deletable(
     work: SolveBudget,
     *,
     spread: bool = False,
+    most: int = UNLIMITED,
 ) -> tuple[Candidate, ...]:
-    """As many of the candidates as can go together, in their order, within the budgets. Greedy.
+    """As many of the candidates as can go together, `most` at most, in order, within the budgets. Greedy.
 
     Pods go to nodes that stay in any case, then to the candidates that are last in order. Rules between pods
     are not looked at, the solver has the last word; but if `spread`, pods that are spread over domains stay
@@ -41,7 +42,7 @@ def deletable(
     move_budget = question.move_budget()
     gone: list[Candidate] = []
     for candidate in candidates:
-        if not work.left:
+        if not work.left or len(gone) == most:
             break
         shapes = [appraisal.pod_class[pod.key] for pod in candidate.pods]
         keys = candidate.spread_keys if spread else ()

@@ -301,24 +301,35 @@ class _Search:
 
     def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
-        able = [one for one in self._candidates if not (self._no_room(one) or self._left_out(one))]
-        chain = yield from self._chained(able)
-        if chain is not None:
-            move = self._begun(chain, able)
-            if move is not None or self._worth_waiting(chain, able):
-                self._chain = chain
-                return move
-        appraisal = self._prospects.appraisal
-        anywhere = deletable(self._question, appraisal, able, self._work)
-        # Of several nodes nearly always one has pods that no other domain may take: half of the pods of 223
-        # found no place in a plan (50,000 pods, half of them spread over zones), and two nodes went of 13.
-        within = deletable(self._question, appraisal, able, self._work, spread=True) if anywhere[1:] else ()
-        for chosen in (within, anywhere) if within != anywhere else (anywhere,):
-            while chosen and self._work.left:
-                move = yield from self._tried(chosen, quiet=True)
-                if move is not None:
+        able = [candidate for candidate in self._candidates if not self._no_room(candidate)]
+        appraisal, question, work = self._prospects.appraisal, self._question, self._work
+        if question.moves.forced:
+            fitting = [candidate for candidate in able if not self._left_out(candidate)]
+            chain = yield from self._chained(fitting)
+            if chain is not None:
+                move = self._begun(chain, fitting)
+                if move is not None or self._worth_waiting(chain, fitting):
+                    self._chain = chain
                     return move
-                chosen = chosen[: len(chosen) // 2]
+        chosen = deletable(question, appraisal, able, work, most=2)
+        several = len(chosen) > 1
+        if several:
+            # Nearly always one has pods that no other domain may take: half of the pods of 223 nodes found no
+            # place in a plan (50,000 pods, half of them spread over zones), and two nodes went of 13.
+            fitting = [candidate for candidate in able if not self._left_out(candidate)]
+            chosen = deletable(question, appraisal, fitting, work, spread=True)
+        move = yield from self._most_of(chosen)
+        if move is None and several:
+            move = yield from self._most_of(deletable(question, appraisal, able, work))
+        return move
+
+    def _most_of(self, chosen: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
+        """The move of all of these nodes, or of the first half, and so on."""
+        while chosen and self._work.left:
+            move = yield from self._tried(chosen, quiet=True)
+            if move is not None:
+                return move
+            chosen = chosen[: len(chosen) // 2]
         return None
 
     def _chained(self, able: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
@@ -329,8 +340,6 @@ class _Search:
         nodes become free one by one, and hold what had to go somewhere.
         """
         question, free = self._question, {one.name for one in able}
-        if not question.moves.forced:
-            return None
         some = [
             one
             for one in question.candidates
