@@ -36,8 +36,9 @@ ROUNDS = 4  # of plans made anew, at most: nine bursts needed two
 # Nodes that are bought anew at once, beside what is left: 24 bursts of up to 50 pods came to $24.17 an hour,
 # with two at most to 24.30, with one to 24.42.
 MOST_ANEW = 4
-# Steps of plays in all (see `openings`): 2 s of a core between others' turns at most; 154 pods take 0.8.
-MOST_STEPS = 400_000
+# Steps of plays in all (see `openings`): 3 s of a core between others' turns at most; 154 pods take 0.8. With
+# 400,000 nothing was made anew for 136 pods under rules: each play takes 4,500, and 13 were left over.
+MOST_STEPS = 1_000_000
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
 
 # Asks the solver, with little work: the questions are about some of the pods.
@@ -114,7 +115,7 @@ class Refit:
         pods = [pod for pod in self._queue if pod.key not in elsewhere]
         openings = Openings(view, pods, nodes)
         filled = Filled((), {}, tuple(pods))
-        for found in openings.search(given, plays, min(STEPS, self._steps)):
+        for found in openings.search(given, plays, min(STEPS * plays // PLAYS, self._steps)):
             filled = found
             await self._pause()
         self._steps -= openings.steps
