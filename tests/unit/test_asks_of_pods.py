@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.api.core import ClaimVolumeSource, EphemeralVolumeSource, Pod, PodSpec, Toleration, Volume
 from dovetail.api.meta import Meta
-from dovetail.solve.instance.interning import Reader
+from dovetail.model.pod_sorts import Reader
 
 
 def pod(name: str, *volumes: Volume, **spec: object) -> Pod:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dovetail.model.arrays import holding
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.solve.budget import Deadline
-from dovetail.solve.instance.arrays import holding
 from dovetail.solve.solver import solve
 from dovetail.testing.crowds import crowd
 from dovetail.testing.problems import instance_types, pod, pool, scenario

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dovetail.solve.instance.arrays import share
+from dovetail.model.arrays import share
 
 _SIZE = st.integers(0, 5)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dovetail.model import labels
+from dovetail.model.arrays import Amounts
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.bound import topology_mip
 from dovetail.solve.bound.scope import Kinds
@@ -15,7 +16,6 @@ from dovetail.solve.bound.topology_colgen import Enumeration, Master, Pricing, S
 from dovetail.solve.bound.topology_mip import Ruled, TopologyBound, program
 from dovetail.solve.bound.topology_model import Rows, topology_sites_of
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.testing.problems import Document, both, instance_types, node, pod, pool, rules, scenario

@@ -10,10 +10,10 @@ import pytest
 
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.cloud import catalog
+from dovetail.model.arrays import Axis
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.instance import pool_table
-from dovetail.solve.instance.arrays import Axis
 from dovetail.solve.instance.pool_table import PoolTable
 
 TYPES = tuple(

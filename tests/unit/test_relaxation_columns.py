@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dovetail.model.arrays import Amounts, Mask
 from dovetail.solve.bound import relaxation
 from dovetail.solve.bound.relaxation import Duals, most_held, relax
-from dovetail.solve.instance.arrays import Amounts, Mask
 
 
 @pytest.mark.parametrize("seed", range(12))

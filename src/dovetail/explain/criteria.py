@@ -13,15 +13,16 @@ from dovetail.explain.grouping import refused, refusing
 from dovetail.explain.miss import Change, Miss, Offer
 from dovetail.explain.wanted import Wanted, either, label_change
 from dovetail.model import labels
+from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask
+from dovetail.model.daemons import Daemon
 from dovetail.model.label_values import Requirement
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import TYPO_FROM
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.pool_table import NODES, Daemon, PoolTable, reserve
+from dovetail.solve.instance.pool_table import NODES, PoolTable, reserve
 
 # A pool's own requirements are what its owner meant: the nearest miss is looked for within them first.
 _POOL_WEIGHT = 4.0

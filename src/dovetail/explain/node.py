@@ -13,6 +13,7 @@ from dovetail.explain.criteria import PoolView, distances
 from dovetail.explain.miss import Miss, Offer
 from dovetail.explain.wanted import Wanted
 from dovetail.model import labels
+from dovetail.model.arrays import Amounts
 from dovetail.model.label_values import Requirement
 from dovetail.model.occupancy import is_daemon
 from dovetail.model.plan import Plan, PlannedClaim
@@ -20,7 +21,6 @@ from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtract, total
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pool_table import NODES
 

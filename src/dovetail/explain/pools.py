@@ -11,7 +11,7 @@ from dovetail.explain import words
 from dovetail.explain.criteria import Criterion, PoolView, distances
 from dovetail.explain.miss import Change, Miss, Offer, PoolVerdict
 from dovetail.explain.wanted import Wanted, alternatives
-from dovetail.solve.instance.arrays import Floats, Mask
+from dovetail.model.arrays import Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pod_classes import PodClass
 

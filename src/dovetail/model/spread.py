@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.api.core import Pod, TopologySpreadConstraint
+from dovetail.api.core import Pod, Taint, Toleration, TopologySpreadConstraint
+from dovetail.model.matching import untolerated
+from dovetail.model.requirement import Requirements
 from dovetail.model.selector import Expression, Selector
 
 
@@ -26,6 +28,29 @@ class SpreadRule:
     def counts(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """True iff a pod with these labels is counted."""
         return namespace == self.namespace and self.selector.matches(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilter:
+    """Which nodes a spread counts: by the owner's node affinity, and by its tolerations, each if honoured."""
+
+    alternatives: tuple[Requirements, ...] = ()  # empty: every node
+    tolerations: tuple[Toleration, ...] | None = None  # None: taints are ignored
+
+    def labels(self) -> frozenset[str]:
+        """The labels that decide."""
+        return frozenset(key for item in self.alternatives for key in item.by_key)
+
+    def accepts(self, labels: Requirements, taints: tuple[Taint, ...], well_known: frozenset[str]) -> bool:
+        """True iff pods on such a node count."""
+        if self.tolerations is not None and untolerated(taints, self.tolerations, soft=False):
+            return False
+        if not self.alternatives:
+            return True
+        return any(labels.suits(item, well_known) for item in self.alternatives)
+
+
+EVERY_NODE = NodeFilter()
 
 
 def spread_rules(pod: Pod) -> tuple[SpreadRule, ...]:

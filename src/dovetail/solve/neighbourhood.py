@@ -20,6 +20,8 @@ from dovetail.solve.search import PER_UNIT, Search
 from dovetail.solve.search_state import Answer, SolveContext
 from dovetail.solve.tolerances import GAP
 
+# Units for a pod that is put where an answer has it: 202 for each of 800 pods on 192 nodes.
+_SEATED = 250
 _Pods = tuple[tuple[int, str], ...]  # (pod class, pod)
 
 
@@ -43,7 +45,9 @@ def followed(context: SolveContext, target_nodes: tuple[TargetNode, ...], known:
     """
     work, best, best_way, last = context.instance.work, None, None, None
     enough = max(LEAST, int(LITTLE * work.rest))
-    moves = [Move(target_nodes, turns=turns, most=enough // PER_UNIT) for turns in turns_of(target_nodes)]
+    pods = sum(len(pods) for node in target_nodes for *_, pods in node.pods)
+    most = max(enough, min(_SEATED * pods, int(HALF * work.rest))) // PER_UNIT
+    moves = [Move(target_nodes, turns=turns, most=most) for turns in turns_of(target_nodes)]
     views: list[tuple[Opened, Strategy]] = [({}, Strategy())]
     if matters(context.instance):
         fresh = opened_by(context.instance, target_nodes)

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from dovetail.model.arrays import Amounts, Mask
 from dovetail.model.plan import BETWEEN_PODS, Plan, Proof
 from dovetail.model.pod_rules import OTHER_TERM
 from dovetail.model.problem import Problem
@@ -22,7 +23,6 @@ from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
 from dovetail.solve.colgen.generation import Generator, MarketProof
 from dovetail.solve.colgen.pattern_mip import few_patterns
-from dovetail.solve.instance.arrays import Amounts, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable

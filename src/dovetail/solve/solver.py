@@ -229,7 +229,7 @@ def _at_once(state: _Solve) -> None:
 def _again(state: _Solve) -> None:
     """Nodes anew by column generation and local search, with domains picked as for the first plan."""
     state.context.appraise()
-    state.settle(state.strategy)
+    state.settle(replace(state.strategy, targets=state.context.topology_bound.shares))
     if state.stranded:
         state.offer(rearranged(state.context, state.best))
     state.best = state.best.proved()

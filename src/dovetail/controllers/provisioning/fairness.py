@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.solve.instance.interning import Reader
+from dovetail.model.pod_sorts import Reader
 
 # What one round may cost, in units of about the time that one plain class of pods takes. Measured against 150
 # instance types on one core: 3,000 plain classes take 0.7 s of a deadline of 1 s.

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from dovetail.api.core import Pod
 from dovetail.model import labels
 from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.pod_sorts import Reader
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.spread import SpreadRule, spread_rules
-from dovetail.solve.instance.interning import Reader
 
 # Steps, of about a microsecond each, after which the plan is left as it is: the event loop waits for this.
 MOST_STEPS = 200_000

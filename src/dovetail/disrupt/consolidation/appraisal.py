@@ -8,11 +8,11 @@ from functools import cache
 
 import numpy as np
 
+from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.model.left_out import left_out
 from dovetail.model.problem import Problem
 from dovetail.solve.bound.relaxation import relax_classes
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.search_state import SolveContext
 
 

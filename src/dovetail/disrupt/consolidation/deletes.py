@@ -12,9 +12,9 @@ from dovetail.api.core import Pod
 from dovetail.disrupt.consolidation.appraisal import Appraisal
 from dovetail.disrupt.consolidation.demand import demand
 from dovetail.disrupt.consolidation.question import Candidate, Question
+from dovetail.model.arrays import UNLIMITED, Mask
 from dovetail.model.plan import Plan
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.instance.arrays import UNLIMITED, Mask
 
 _ROWS_PER_UNIT = 200  # nodes looked at in one unit of work
 # One of so many nodes whose pods find no room stays at least: of 99 that were found by resources alone

@@ -24,13 +24,13 @@ from dovetail.disrupt.consolidation.price import SPOT_DISABLED, UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.consolidation.spread_room import Reach
 from dovetail.model import labels
+from dovetail.model.arrays import Floats, Mask
 from dovetail.model.left_out import left_out
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import CPU, MEMORY, PODS
 from dovetail.model.taints import HARD_EFFECTS, untolerated
-from dovetail.solve.instance.arrays import Floats, Mask
 
 _NEVER = 2**63 - 1  # nano-dollars per hour of what is not sold
 _EXACT = 1e-9  # of what pods ask for: sums of floats are off by less

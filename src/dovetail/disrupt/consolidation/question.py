@@ -15,10 +15,10 @@ from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
 from dovetail.model.labels import ALIASES
 from dovetail.model.plan import PlannedClaim
+from dovetail.model.pod_sorts import Sort, sort_of
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
 from dovetail.model.spread import SpreadRule
-from dovetail.solve.instance.interning import Sort, sort_of
 
 NODES = "nodes"
 MOST_AVOIDED = 50  # nodes that ask pods to go elsewhere at the same time: they go one after the other

@@ -18,6 +18,7 @@ from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
 from dovetail.model.occupancy import Counted
 from dovetail.model.offering import InstanceType
+from dovetail.model.pod_sorts import Sort, sort_of
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
@@ -25,7 +26,6 @@ from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.interning import Sort, sort_of
 
 
 class Reach:

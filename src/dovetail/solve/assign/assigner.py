@@ -12,13 +12,13 @@ from itertools import groupby
 
 import numpy as np
 
+from dovetail.model.arrays import UNLIMITED, Amounts, Floats
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.colocation import Hosts
 from dovetail.solve.assign.items import Assignment, Item, Unit
 from dovetail.solve.assign.spread_quotas import Seat, Slot, share_out
 from dovetail.solve.assign.strategies import Scatter, Strategy
 from dovetail.solve.assign.topology_rules import ClassRules, RuleChecker
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats
 from dovetail.solve.instance.instance import Instance, lookup
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import NODES

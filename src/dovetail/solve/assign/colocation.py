@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from dovetail.model.arrays import UNLIMITED, Amounts, Floats
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.matching import ports_conflict
 from dovetail.model.ports import HostPort
@@ -16,7 +17,6 @@ from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.strategies import Scatter, Strategy
 from dovetail.solve.assign.topology_rules import ClassRules, RuleChecker
 from dovetail.solve.budget import LITTLE
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats
 from dovetail.solve.instance.instance import Instance, lookup, pinned
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, Group, Pins

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dovetail.model.arrays import Amounts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.topology import Pins
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dovetail.model.arrays import UNLIMITED
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.instance.arrays import UNLIMITED
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, SPREAD, DomainOf, Pins

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.api.core import Taint
+from dovetail.model.arrays import UNLIMITED, Amounts
 from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
 from dovetail.model.pod_rules import Rules
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts
 from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, ANTI, APART, SPREAD, DomainOf, Group, GroupKey, Pins

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from dovetail.model.arrays import BLOCK, ENDLESS, Amounts, Floats, Mask, alike
 from dovetail.model.plan import (
     BETWEEN_PODS,
     COLUMNS,
@@ -31,7 +32,6 @@ from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import Pattern, PatternSearch, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
-from dovetail.solve.instance.arrays import BLOCK, ENDLESS, Amounts, Floats, Mask, alike
 from dovetail.solve.tolerances import (
     CLOSE,
     FEW,

@@ -14,12 +14,12 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.model.arrays import Amounts, Floats, Mask, alike, share
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.colgen.compact_mip import Free, compact_model
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.pricing_instance import undominated
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask, alike, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.pack.aggregation import WIDER, on_grid

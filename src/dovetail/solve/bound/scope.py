@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dovetail.model.arrays import ENDLESS, Amounts, Mask
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.matching import port_clashes
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import CELLS
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
@@ -448,15 +448,18 @@ class NodeRules:
     conflict: Mask  # (S, S)
 
 
-def node_rules(instance: Instance, kinds: Sequence[tuple[int, int]]) -> NodeRules:
+def node_rules(
+    instance: Instance, kinds: Sequence[tuple[int, int]], idle: frozenset[int] = frozenset()
+) -> NodeRules:
     """The rules of (pod class, level) kinds that hold in whichever order pods arrive.
 
     Only pods that own a rule and are counted by it are bound by it for certain: others may come later, when
-    none asks. A required anti-affinity works in both directions, so there either is enough.
+    none asks. A required anti-affinity works in both directions, so there either is enough. `idle`:
+    groups that do not count.
     """
     groups = instance.topology.groups
-    owned = [owned_by(instance, pod_class, level) for pod_class, level in kinds]
-    matching = [frozenset(instance.pod_classes[pod_class].matching) for pod_class, _ in kinds]
+    owned = [owned_by(instance, pod_class, level) - idle for pod_class, level in kinds]
+    matching = [frozenset(instance.pod_classes[pod_class].matching) - idle for pod_class, _ in kinds]
     both = [mine & matched for mine, matched in zip(owned, matching, strict=True)]
     # Where limits allow no further node, hosts may be filled beyond `maxSkew` as long as they are alike.
     stuck = {

@@ -15,6 +15,7 @@ from itertools import zip_longest
 import highspy
 import numpy as np
 
+from dovetail.model.arrays import UNLIMITED, Amounts, Floats, Mask, distinct, holding, share
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
@@ -23,7 +24,6 @@ from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
 from dovetail.solve.colgen.highs import Linear, integer_program, optimum, quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Best, Companions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask, distinct, holding, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 from dovetail.solve.tolerances import CLOSE, FEW, LINEAR, NARROW, PAYS, ROUNDING, TRIES, WIDE
@@ -115,6 +115,16 @@ class Master:
         result[self._kept] = answer[: len(self._kept)]
         return result + rows.values(self.nodes(chosen, answer))
 
+    def fractions(self, linear: Linear) -> Floats:
+        """What an optimum in fractions of all patterns means for pods and nodes per site."""
+        result, values, many = np.zeros(self._rows.variables), linear.values, len(self._kept)
+        if values is not None:
+            result[self._kept] = values[:many]
+            nodes = zip(self.patterns.site.tolist(), self.patterns.counts.tolist(), strict=True)
+            for node, number in zip(nodes, values[many:].tolist(), strict=False):
+                result += number * self._rows.values([node]) if number > LINEAR else 0.0
+        return result
+
     def plain(self, work: SolveBudget) -> Linear | None:
         """The optimum in fractions of the program without patterns; None if there is no solution."""
         found = optimum(self._whole, work)
@@ -132,7 +142,7 @@ class Master:
             return None
         duals = np.zeros(rows + len(self.starts))
         duals[np.append(self._lasting, rows + np.arange(len(self.starts)))] = found.duals
-        return Linear(found.least, duals)
+        return Linear(found.least, duals, found.values)
 
     def dual_values(self, linear: Linear) -> Floats:
         """What the rows pay for a pod of each kind at each site, and for one more node there: (K, S + 1)."""
@@ -413,7 +423,7 @@ class Pricing:
     def _fleet(self, sites: Amounts, open_to: Mask) -> _Fleet:
         topology_sites, feasible = self._rows.topology_sites, open_to[:, sites]
         own, capacity = topology_sites.own[:, sites] & feasible, topology_sites.capacity[sites]
-        pods = topology_sites.vectors, topology_sites.conflict, topology_sites.demand
+        pods = topology_sites.vectors, topology_sites.conflict, self._rows.most(sites)
         pricing = pricing_instance(feasible, capacity, topology_sites.price[sites], *pods, own=own)
         pricing = replace(pricing, column=sites[pricing.column])
         return _Fleet(pricing, Knapsacks(pricing, self._work))

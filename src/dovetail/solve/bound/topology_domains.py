@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.model.arrays import ENDLESS, TABLE, UNLIMITED, Amounts, Floats, Mask, holding
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
 from dovetail.solve.budget import CELLS, MOST, SolveBudget
 from dovetail.solve.colgen.highs import integer_program, minimum, optimum
-from dovetail.solve.instance.arrays import ENDLESS, TABLE, UNLIMITED, Amounts, Floats, Mask, holding
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 from dovetail.solve.tolerances import LINEAR, SEVERAL

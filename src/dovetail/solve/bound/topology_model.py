@@ -15,19 +15,23 @@ from dataclasses import dataclass, replace
 import highspy
 import numpy as np
 
+from dovetail.model.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.requirement import Requirement, Requirements
+from dovetail.model.spread import NodeFilter
 from dovetail.solve.bound.scope import Kinds, Scope, State, asked_by, node_rules, owned_by, reach_of, sites_of
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import integer_program
 from dovetail.solve.colgen.pricing_instance import cliques, copies_in, undominated, usable
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
-from dovetail.solve.instance.topology import ANTI, SPREAD, NodeFilter, Pins
+from dovetail.solve.instance.topology import ANTI, SPREAD, Pins
+
+# Per pod class that stands for several: these, each with its pods.
+Members = Mapping[int, tuple[tuple[int, Sequence[str]], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,10 @@ class Kind:
     owned: frozenset[int]  # topology groups whose rules they obey, whatever else they give up
     matching: frozenset[int]  # groups that count them
     spread_keys: frozenset[str]  # labels that a node must have to count for their spreads
+    # The pod classes that these are of, mostly one, with their pods. What binds each of them binds their sum
+    # as many times over.
+    members: tuple[tuple[int, Sequence[str]], ...]
+    shared: frozenset[str]  # labels by whose values rules share them out, hostname apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,17 @@ class TopologySites:
     unlimited: Mask  # (K,): one more node can be bought for certain
 
     @property
+    def times(self) -> Mapping[int, int]:
+        """Of how many rules together a topology group is one, where that is more than one."""
+        several = [kind for kind in self.kinds if len(kind.members) > 1]
+        return {index: len(kind.members) for kind in several for index in kind.owned | kind.matching}
+
+    def domain(self, site: int, kind: Kind | None = None) -> tuple[str, ...]:
+        """Its values of all labels that rules look at, or those about a kind."""
+        about = self.domains if kind is None else kind.shared.intersection(self.domains)
+        return tuple([self.domains[key][site] for key in sorted(about)])
+
+    @property
     def demand(self) -> Amounts:
         """Pods per kind, (S,)."""
         return np.array([len(kind.pods) for kind in self.kinds], dtype=np.int64)
@@ -110,14 +129,21 @@ class TopologySites:
 
 
 def topology_sites_of(
-    instance: Instance, columns: OfferingsTable, free: Amounts, found: Kinds, most: float = np.inf
+    instance: Instance,
+    columns: OfferingsTable,
+    free: Amounts,
+    found: Kinds,
+    most: float = np.inf,
+    members: Members | None = None,
 ) -> TopologySites:
     """The sites of a plan: for the pods that it places, by (pod class, level, tier).
 
     `free` (nodes, R) is the capacity on existing nodes before anything was placed. Where kinds times sites
     would be more than `most`, sites are left out of which the pods could fill no more than of a cheaper one.
+    `members`: see `merged`.
     """
-    kinds = tuple(_kind(instance, place, pods) for place, pods in found.items())
+    idle = instance.interchangeable[1] if members else frozenset[int]()
+    kinds = tuple(_kind(instance, place, pods, members or {}, idle) for place, pods in found.items())
     concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
     seen = _SiteLabels(instance, columns, found, concerned)
     reach = reach_of(instance, columns, seen.sites, found)
@@ -130,7 +156,7 @@ def topology_sites_of(
     filters = {index: instance.topology.groups[index].id.node_filter for index in seen.spreads}
     counted = {wanted: seen.counting(wanted, useful) for wanted in dict.fromkeys(filters.values())}
     counting = {index: counted[wanted] for index, wanted in filters.items()}
-    rules = _node_rules(instance, kinds)
+    rules = _node_rules(instance, kinds, idle)
     pods = np.array([len(kind.pods) for kind in kinds], dtype=np.int64)
     sold = len(useful)
     capacity = np.maximum(np.concatenate([columns.capacity[seen.sites.column[useful]], free]), 0)
@@ -188,14 +214,59 @@ def _marks(
     return np.concatenate(marks)
 
 
-def _kind(instance: Instance, place: tuple[int, int, int], pods: list[str]) -> Kind:
+def _kind(
+    instance: Instance, place: tuple[int, int, int], pods: list[str], members: Members, idle: frozenset[int]
+) -> Kind:
     pod_class, level, tier = place
     groups = instance.topology.groups
-    mine = owned_by(instance, pod_class, level)
+    mine = owned_by(instance, pod_class, level) - idle
     keys = frozenset(groups[index].id.key for index in mine if groups[index].id.kind == SPREAD)
-    return Kind(
-        pod_class, level, tier, tuple(pods), mine, frozenset(instance.pod_classes[pod_class].matching), keys
-    )
+    matching = frozenset(instance.pod_classes[pod_class].matching) - idle
+    of = members.get(pod_class, ((pod_class, pods),))
+    shared = frozenset(groups[index].id.key for index in mine) - {HOSTNAME}
+    return Kind(pod_class, level, tier, tuple(pods), mine, matching, keys, of, shared)
+
+
+def merged(instance: Instance, found: Kinds) -> tuple[Kinds, Members]:
+    """Kinds whose pod classes may change places as one kind, under the first of these classes; and for each
+    the classes, each with its pods. As they are, and none, where no two may."""
+    kinds = Counter(pod_class for pod_class, *_ in found)
+    same: dict[tuple[int, int, int], list[int]] = {}
+    for pod_class, level, tier in found:
+        alone = kinds[pod_class] == 1 and level == 0
+        first = instance.interchangeable[0][pod_class] if alone else pod_class
+        same.setdefault((first, level, tier), []).append(pod_class)
+    result: dict[tuple[int, int, int], list[str]] = {}
+    members = {}
+    for (_, level, tier), some in same.items():
+        pods = [found[pod_class, level, tier] for pod_class in some]
+        result[some[0], level, tier] = [pod for each in pods for pod in each]
+        members[some[0]] = tuple(zip(some, pods, strict=True))
+    return (result, members) if len(result) < len(found) else (found, {})
+
+
+class Dealer:
+    """Gives the pods of one kind to nodes: each domain, and each node, has its share of every class. Whoever
+    has most left goes first, so that none is left with more than there are domains."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._left = [(pod_class, list(pods)) for pod_class, pods in kind.members]
+        self._had = Counter[int]()  # in the domain, by class
+        self._domain: tuple[str, ...] = ()
+
+    def take(self, number: int, domain: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """So many for one node there, or all that are left, by their classes; domains come one by one."""
+        if domain != self._domain or not domain:
+            self._had, self._domain = Counter(), domain
+        here: dict[int, list[str]] = {}
+        while number and (rest := [at for at, (_, pods) in enumerate(self._left) if pods]):
+            order = sorted(rest, key=lambda at: (self._had[at], -len(self._left[at][1]), at))[:number]
+            for at in order:
+                pod_class, pods = self._left[at]
+                here.setdefault(pod_class, []).append(pods.pop(0))
+                self._had[at] += 1
+            number -= len(order)
+        yield from ((pod_class, tuple(pods)) for pod_class, pods in here.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +278,21 @@ class _NodeRules:
     conflict: Mask
 
 
-def _node_rules(instance: Instance, kinds: Sequence[Kind]) -> _NodeRules:
-    rules = node_rules(instance, [(kind.pod_class, kind.level) for kind in kinds])
+def _node_rules(instance: Instance, kinds: Sequence[Kind], idle: frozenset[int]) -> _NodeRules:
+    rules = node_rules(instance, [(kind.pod_class, kind.level) for kind in kinds], idle)
     groups = cliques(rules.conflict)
     alone = np.zeros((len(kinds), len(groups)), dtype=np.int64)
     for number, group in enumerate(groups):
         alone[group, number] = 1
+    takes, most = np.concatenate([rules.takes, alone], axis=1), np.append(rules.most, np.ones(len(groups)))
+    times = np.array([len(kind.members) for kind in kinds], dtype=np.int64)
+    conflict = rules.conflict.copy()
+    np.fill_diagonal(conflict, np.diagonal(conflict) & (times == 1))
     vectors = np.array([instance.pod_classes[kind.pod_class].vector for kind in kinds], dtype=np.int64)
     return _NodeRules(
-        np.concatenate([vectors.reshape(len(kinds), -1), rules.takes, alone], axis=1),
-        np.concatenate([rules.most, np.ones(len(groups), dtype=np.int64)]),
-        rules.conflict,
+        np.concatenate([vectors.reshape(len(kinds), -1), takes], axis=1),
+        (most * (takes * times[:, None]).max(axis=0, initial=1)).astype(np.int64),
+        conflict,
     )
 
 
@@ -488,6 +563,18 @@ class Rows:
             if variable is not None:
                 self._upper[variable] = 0
 
+    def within(self, kind: int, sites: Sequence[int], least: int, most: int) -> None:
+        """So many of the kind on these sites together."""
+        here = self.count((kind,), sites)
+        self._write(here, least, most)
+        for variable in here:
+            self._upper[variable] = min(self._upper[variable], float(most))
+
+    def most(self, sites: Amounts) -> Amounts:
+        """Of each kind, on one of the sites, (S,)."""
+        limits = [[self._upper[row[site]] for site in sites.tolist() if site in row] for row in self.pods]
+        return np.array([max(some, default=0.0) for some in limits]).astype(np.int64)
+
     def count(self, kinds: Iterable[int], sites: Iterable[int], factor: float = 1.0) -> dict[int, float]:
         """Pods of these kinds on these sites."""
         some = list(sites)
@@ -578,15 +665,16 @@ def target_nodes_of(
 ) -> Iterator[TargetNode]:
     """The nodes of an answer, by site and how many pods of each kind (S,), with the pods by name."""
     topology_sites = rows.topology_sites
-    names = [list(kind.pods) for kind in topology_sites.kinds]
+    dealers = [Dealer(kind) for kind in topology_sites.kinds]
+    if topology_sites.times:
+        nodes = sorted(nodes, key=lambda node: topology_sites.domain(node[0]))
     lightest = [_pools(instance, kind.tier) for kind in topology_sites.kinds]
     for site, pattern in nodes:
         pods, owned = [], []
-        for kind, rest, pools, count in zip(topology_sites.kinds, names, lightest, pattern, strict=True):
-            if count:
-                pods.append((kind.pod_class, kind.level, tuple(rest[:count])))
+        for kind, dealer, pools, count in zip(topology_sites.kinds, dealers, lightest, pattern, strict=True):
+            for pod_class, names in dealer.take(count, topology_sites.domain(site, kind)):
+                pods.append((pod_class, kind.level, names))
                 owned.append(pools)
-                del rest[:count]
         if site >= topology_sites.bought and pods:
             yield TargetNode(tuple(pods), row=site - topology_sites.bought)
         elif pods:

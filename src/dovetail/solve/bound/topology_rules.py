@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.model.arrays import Amounts
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.bound.scope import alike, endless
 from dovetail.solve.bound.topology_model import Rows, Terms
 from dovetail.solve.budget import FILLED
 from dovetail.solve.colgen.pricing_instance import cliques
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import ANTI, SPREAD
 from dovetail.solve.tolerances import MANY, SEVERAL
@@ -33,6 +33,7 @@ class Spreads:
         self._instance = instance
         self._rows = rows
         self._first = rows.topology_sites.bought
+        self._times = rows.topology_sites.times
         self._alike = alike(instance, [kind.matching for kind in rows.topology_sites.kinds])
 
     def add(self, index: int) -> None:
@@ -44,6 +45,9 @@ class Spreads:
                 self._rows.close(
                     number, [site for site, value in enumerate(topology_sites.domains[key]) if not value]
                 )
+                if index in self._times and _known(self._instance, self._rows, [number], index):
+                    _share(self._instance, self._rows, number, index)
+                    return
         mine = self._by_keys([index])
         for keys, owners in self._by_keys(self._alike.get(index, ())).items():
             self._skew(index, keys, owners)
@@ -63,13 +67,13 @@ class Spreads:
 
     def add_hosts(self, index: int) -> None:
         """The rows of a spread over hosts, for the nodes that exist: what runs there counts as well."""
-        rows, topology_sites, groups = self._rows, self._rows.topology_sites, self._instance.topology.groups
+        rows, topology_sites, _groups = self._rows, self._rows.topology_sites, self._instance.topology.groups
         counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         owners = [number for some in self._by_keys(self._alike.get(index, ())).values() for number in some]
         hosts = self._hosts(index, owners)
-        if not owners or len(hosts) > SEVERAL:
+        if not owners or len(hosts) > SEVERAL or index in self._times:
             return
-        most = groups[index].id.max_skew
+        most = self._most(index)
         full = self._beyond(owners, most) and len(owners) == len(counted)
         total = int(topology_sites.demand[owners].sum())
         for here, runs in hosts.items():
@@ -91,7 +95,7 @@ class Spreads:
     def _behind(self, index: int, owners: Sequence[int], mine: Terms, runs: int) -> None:
         """Each new host must have so many before the next one goes to an existing host, where `runs` run."""
         rows, topology_sites = self._rows, self._rows.topology_sites
-        most = self._instance.topology.groups[index].id.max_skew
+        most = self._most(index)
         counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         total = float(topology_sites.demand[owners].sum())
         sites = list(self._sure(index, owners))
@@ -136,7 +140,7 @@ class Spreads:
         """No domain with owners is more than `maxSkew` ahead of one that counts or could be opened."""
         rows, topology_sites = self._rows, self._rows.topology_sites
         counting, group = topology_sites.counting[index], self._instance.topology.groups[index].id
-        key, most = group.key, group.max_skew
+        key, most = group.key, self._most(index)
         counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         at = topology_sites.at(key)
         total = float(sum(topology_sites.demand[number] for number in owners))
@@ -188,8 +192,12 @@ class Spreads:
         for here, mine in at.items():
             high = rows.count(owners, mine)
             if high:
-                most = max(0, group.id.max_skew - self._before(index, keys, here, mine))
+                most = max(0, self._most(index) - self._before(index, keys, here, mine))
                 rows.at_most({**high, enough: -max(total - most, 0.0)}, most)
+
+    def _most(self, index: int) -> int:
+        """How far a domain may be ahead of another, of all spreads that this one stands for."""
+        return self._instance.topology.groups[index].id.max_skew * self._times.get(index, 1)
 
     def _some(self, kinds: Sequence[int], sites: Sequence[int]) -> int:
         """Yes if there are any pods of the kinds on the sites."""
@@ -255,7 +263,7 @@ def apart(instance: Instance, rows: Rows, index: int) -> None:
         pairs[np.ix_(some, some)] = False
     for domain, sites in at.items():
         for some in alone:
-            rows.at_most(rows.count(some, sites), 1)
+            rows.at_most(rows.count(some, sites), topology_sites.times.get(index, 1))
         for one, other in np.argwhere(pairs).tolist():
             if rows.count((one,), sites) and rows.count((other,), sites):
                 flags = [rows.present(number, group.id.key, domain) for number in (one, other)]
@@ -395,10 +403,24 @@ def add_ways(instance: Instance, rows: Rows) -> None:
     """The rows for all parties for which it is clear which domains count, in programs under construction."""
     for party in _parties(instance, rows):
         cells = _cells(instance, rows, party)
-        if cells and all(_known(instance, rows, party, index) for index in party.spreads):
+        if cells and all(_known(instance, rows, party.kinds, index) for index in party.spreads):
             ways = _ways(instance, rows, party, list(cells))
             if len(ways):
                 _choose(rows, party.kinds, list(cells.values()), ways)
+
+
+def _share(instance: Instance, rows: Rows, number: int, index: int) -> None:
+    """How many pods each domain of a spread holds, of a kind that stands for many: as many times what one of
+    them has there, in whole pods."""
+    kind, one = rows.topology_sites.kinds[number], instance.topology.groups[index].id
+    at, most, least = rows.topology_sites.at(one.key), 0, 0
+    for pods in (len(each) for _, each in kind.members):
+        # With c pods in one domain each other has c - skew at least; with f in one, f + skew at most.
+        ahead = (pods + (len(at) - 1) * one.max_skew) // len(at) if len(at) >= one.min_domains else 0
+        most += min(pods, max(one.max_skew, ahead))
+        least += max(0, -(((len(at) - 1) * one.max_skew - pods) // len(at)))
+    for sites in at.values():
+        rows.within(number, sites, least, most)
 
 
 def _parties(instance: Instance, rows: Rows) -> Iterator[_Party]:
@@ -416,21 +438,22 @@ def _parties(instance: Instance, rows: Rows) -> Iterator[_Party]:
             for number, kind in enumerate(kinds)
             for index in spreads
         )
+        alone = alone and rows.topology_sites.times.keys().isdisjoint(spreads)
         if alone and not any(any(instance.before[index][0].values()) for index in spreads):
             yield _Party(tuple(members), spreads)
 
 
-def _known(instance: Instance, rows: Rows, party: _Party, index: int) -> bool:
-    """True iff nodes for all kinds can be bought in each domain, without end, and count."""
+def _known(instance: Instance, rows: Rows, kinds: Sequence[int], index: int) -> bool:
+    """True iff nodes for all these kinds can be bought in each domain, without end, and count."""
     topology_sites, key = rows.topology_sites, instance.topology.groups[index].id.key
     if key not in topology_sites.domains:
         return False
     at, counting = topology_sites.at(key), topology_sites.counting[index]
     if not all((counting.surely | counting.foreign)[sites].all() for sites in at.values()):
         return False
-    if not all(counting.surely[list(rows.pods[kind])].all() for kind in party.kinds):
+    if not all(counting.surely[list(rows.pods[kind])].all() for kind in kinds):
         return False
-    reached = topology_sites.feasible[list(party.kinds)] & topology_sites.unlimited
+    reached = topology_sites.feasible[list(kinds)] & topology_sites.unlimited
     reached[:, topology_sites.bought :] = False
     return all(bool(reached[:, sites].any(axis=1).all()) for sites in at.values())
 

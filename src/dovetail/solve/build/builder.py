@@ -18,6 +18,7 @@ from math import factorial
 
 import numpy as np
 
+from dovetail.model.arrays import ENDLESS
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
 from dovetail.model.requirement import Requirements
@@ -26,7 +27,6 @@ from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.budget import LEAST, LITTLE
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState, Site
-from dovetail.solve.instance.arrays import ENDLESS
 from dovetail.solve.instance.instance import Instance, lookup, pinned
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass

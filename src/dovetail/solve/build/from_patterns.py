@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
+from dovetail.model.arrays import Amounts
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.bound.scope import Origin, Scope, lets_in
 from dovetail.solve.build.plan_state import Part, PlannedNode
 from dovetail.solve.colgen.pattern_mip import Pattern
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits, diverse_room
 from dovetail.solve.instance.offerings import OfferingsTable

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dovetail.model.arrays import Amounts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
+from dovetail.model.spread import NodeFilter
 from dovetail.solve.assign.items import Unit
 from dovetail.solve.assign.topology_rules import Opened, crowded
 from dovetail.solve.build.plan_state import PlannedNode
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance, pinned
-from dovetail.solve.instance.topology import SPREAD, Group, NodeFilter
+from dovetail.solve.instance.topology import SPREAD, Group
 from dovetail.solve.pack.node_candidate import NodeCandidate, narrowed
 
 _NONE: frozenset[str] = frozenset()

@@ -12,13 +12,14 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirements
+from dovetail.model.spread import NodeFilter
 from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.topology_rules import Opened, RuleChecker, restart
 from dovetail.solve.bound.scope import Placement
 from dovetail.solve.instance.instance import Instance, expanded, lookup
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.topology import SPREAD, DomainOf, Group, NodeFilter, Pins
+from dovetail.solve.instance.topology import SPREAD, DomainOf, Group, Pins
 from dovetail.solve.pack.node_candidate import NodeCandidate
 
 # Some bundles of an item.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
+from dovetail.model.arrays import Mask
 from dovetail.model.matching import untolerated
 from dovetail.model.offering import affordable
 from dovetail.model.plan import Unschedulable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import TYPO_FROM, quantities
 from dovetail.model.taints import taint_text
-from dovetail.solve.instance.arrays import Mask
 from dovetail.solve.instance.instance import Instance, lookup
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.pod_classes import PodClass

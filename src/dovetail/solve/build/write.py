@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from dovetail.model import labels
+from dovetail.model.arrays import Amounts
 from dovetail.model.plan import NO_ROOM, OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Unit
 from dovetail.solve.budget import CELLS
 from dovetail.solve.build.plan_state import PlannedNode
 from dovetail.solve.build.reasons import Explainer
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.pool_table import PoolTable

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.model.arrays import Amounts, Floats, Mask
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LITTLE, SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import MOST_CELLS, integer_program, minimum
 from dovetail.solve.colgen.pattern_mip import Pattern, Whole, most_nodes
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.tolerances import LESS, PROGRAM
 
 _WHOLE_CELLS = 800  # items times offerings where pods are whole too, or shares of nodes are looked at

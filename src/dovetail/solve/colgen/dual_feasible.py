@@ -12,7 +12,7 @@ from sys import getsizeof
 import numpy as np
 
 from dovetail.base.memo import by_weight
-from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask
+from dovetail.model.arrays import TABLE, Amounts, Floats, Mask
 from dovetail.solve.tolerances import ROUNDING, TRIES
 
 # Bytes, as many as the largest table has: a plan of 3,000 pod classes asks with 120 KiB for each of a hundred

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.base.streams import stream
+from dovetail.model.arrays import BLOCK, Amounts, Floats, Mask
 from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask
 from dovetail.solve.tolerances import MOSTLY, PAYS, WIDE
 
 _HITS = 2  # pairs that are taken per row

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
+from dovetail.model.arrays import Amounts, Floats
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import MOST, STEP, SolveBudget
 from dovetail.solve.colgen.exchange_pricing import Exchange
@@ -19,7 +20,6 @@ from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.tolerances import FEW, LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
 
 NEW = 200  # patterns that one round adds

@@ -10,9 +10,9 @@ import highspy
 import numpy as np
 from highspy import _core
 
+from dovetail.model.arrays import Amounts, Floats
 from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.solve.budget import LITTLE, STEP, Late, SolveBudget
-from dovetail.solve.instance.arrays import Amounts, Floats
 
 S = TypeVar("S", bound=_core._Highs)
 
@@ -142,6 +142,7 @@ class Linear:
 
     least: float  # dollars per hour
     duals: Floats  # per row
+    values: Floats | None = None  # per variable
 
 
 def optimum(
@@ -169,7 +170,8 @@ def optimum(
         return None
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return Linear(0.0, np.zeros(model.num_row_))
-    return Linear(float(info.objective_function_value), np.array(solver.getSolution().row_dual))
+    found = solver.getSolution()
+    return Linear(float(info.objective_function_value), np.array(found.row_dual), np.array(found.col_value))
 
 
 def _deaf(model: highspy.HighsLp) -> float:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.model.arrays import TABLE, Amounts, Floats, Mask, share
 from dovetail.solve.budget import CELLS, LABELS, STEP, SWEEP, SolveBudget
 from dovetail.solve.colgen.highs import integer_program, quiet_solver
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask, share
 from dovetail.solve.tolerances import MANY, NARROW, ROUNDING, SEVERAL
 
 

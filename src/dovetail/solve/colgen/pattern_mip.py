@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dovetail.model.arrays import Amounts, Floats, Mask
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LABELS, LITTLE, STEP, SolveBudget
 from dovetail.solve.colgen.highs import integer_program, minimum
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks, children, taken
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.tolerances import FEW, LESS, PROGRAM, ROUNDING, WIDE
 
 _MOST_PATTERNS = 1_500  # that are chosen from

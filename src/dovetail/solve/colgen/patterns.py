@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.solve.instance.arrays import UNLIMITED, Amounts, Floats, Mask
+from dovetail.model.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.solve.tolerances import MOSTLY
 
 

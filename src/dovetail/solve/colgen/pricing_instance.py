@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Mask, alike, distinct, holding, share
+from dovetail.model.arrays import BLOCK, Amounts, Mask, alike, distinct, holding, share
 from dovetail.solve.tolerances import FEW, SEVERAL, WIDE
 
 

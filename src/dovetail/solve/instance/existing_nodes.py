@@ -8,6 +8,8 @@ from itertools import compress
 import numpy as np
 
 from dovetail.api.core import Toleration
+from dovetail.model.arrays import Amounts, Axis, Mask
+from dovetail.model.daemons import Daemon
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.matching import ports_conflict, untolerated
 from dovetail.model.pod_rules import Rules
@@ -15,11 +17,10 @@ from dovetail.model.ports import HostPort
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
+from dovetail.model.spread import NodeFilter
 from dovetail.model.volumes import csi_volumes, volume_limit_error
-from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.pool_table import Daemon
-from dovetail.solve.instance.topology import SPREAD, NodeFilter, Topology
+from dovetail.solve.instance.topology import SPREAD, Topology
 
 _NOTHING: frozenset[str] = frozenset()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dovetail.api.core import Toleration
+from dovetail.model.arrays import Amounts, Axis, Mask
+from dovetail.model.daemons import Daemon
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.matching import ports_conflict, untolerated
 from dovetail.model.pod_rules import Rules
@@ -15,11 +18,11 @@ from dovetail.model.ports import HostPort
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import CELLS, SolveBudget
-from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.existing_nodes import Nodes, Present, repelling
+from dovetail.solve.instance.interchangeable import interchangeable
 from dovetail.solve.instance.interning import Interner
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
+from dovetail.solve.instance.pool_table import PoolTable, reserve
 from dovetail.solve.instance.shared_quotas import SharedQuotas
 from dovetail.solve.instance.topology import SPREAD, DomainOf, GroupKey, Pins, Topology
 
@@ -103,6 +106,13 @@ class Instance:
             (dict(group.matched), dict(group.owners), dict(group.universe), group.closed)
             for group in self.topology.groups
         ]
+
+    @cached_property
+    def interchangeable(self) -> tuple[tuple[int, ...], frozenset[int]]:
+        """Per pod class the first that it may change places with in a plan, and groups that are idle then."""
+        keys = {group.id.key for group in self.topology.groups}
+        domains = {key: len(set().union(*(table.domains(key) for table in self.tables))) for key in keys}
+        return interchangeable(self.pod_classes, self.topology.groups, self.before, domains)
 
     def reset(self, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
         """As if nothing had been placed; `opened`: domains that other nodes will open, per spread."""

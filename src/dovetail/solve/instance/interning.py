@@ -2,140 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
-from weakref import WeakValueDictionary
 
-import msgspec
-
-from dovetail.api.core import Pod, PodSpec
-from dovetail.base.memo import MOST_PODS, by_identity
+from dovetail.api.core import Pod
+from dovetail.model.arrays import Axis
 from dovetail.model.pod_rules import OTHER_TERM, levels, rules_of
-from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.pod_sorts import Ask, Copies, Reader, age_order, by_sort
 from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
-from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
-from dovetail.model.volumes import VolumeIndex, claims_alone, csi_volumes, volume_alternatives
-from dovetail.solve.instance.arrays import ENDLESS, Axis
+from dovetail.model.resources import CPU, MEMORY
+from dovetail.model.volumes import VolumeIndex, csi_volumes, volume_alternatives
 from dovetail.solve.instance.pod_classes import Level, PodClass
 from dovetail.solve.instance.topology import Topology
 from dovetail.solve.tolerances import FEW
-from dovetail.units.quantity import Quantity
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ask:
-    """All that a spec and its namespace say; equal specs share one object."""
-
-    fingerprint: bytes  # equal iff nothing that matters to scheduling differs; labels are not part of it
-    rules: bytes  # equal iff the rules about nodes and other pods do not differ
-    requests: Resources
-    ports: tuple[HostPort, ...]
-    has_claims: bool  # volumes of its own: such pods are never alike
-    relations: int  # spreads and terms about other pods
-    label_keys: tuple[str, ...]  # the pod's own labels that its rules copy into their selectors
-
-
-class Reader:
-    """Reads specs. Copies of a pod cost a look at what matters of it, which is a fraction of reading it."""
-
-    def __init__(self) -> None:
-        self._asks: dict[bytes, Ask] = {}
-
-    def read(self, pod: Pod) -> Ask:
-        """What the pod asks for."""
-        return self.known(sort_of(pod).ask)
-
-    def known(self, ask: Ask) -> Ask:
-        """The first one of all that are equal."""
-        return self._asks.setdefault(ask.fingerprint, ask)
-
-    def different(self) -> Collection[Ask]:
-        """Everything read so far, once each, in the order it came up."""
-        return self._asks.values()
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Sort:
-    """What pods have in common that ask for the same and have the same labels."""
-
-    ask: Ask
-
-
-_Copies = list[Pod]  # of one sort, the oldest first
-_SORTS: WeakValueDictionary[tuple[object, ...], Sort] = WeakValueDictionary()
-
-
-@by_identity(MOST_PODS)
-def sort_of(pod: Pod) -> Sort:
-    """The sort of a pod, found once: each question about a cluster has most pods of the one before it."""
-    key = _glance(pod), *pod.metadata.labels.items()
-    found = _SORTS.get(key)
-    return found or _SORTS.setdefault(key, Sort(_ask(pod, claims_alone(pod.spec))))
-
-
-def _glance(pod: Pod) -> tuple[object, ...]:
-    """Equal only for pods that ask for the same; names of containers and images are not part of it."""
-    spec = pod.spec
-    rules = b""
-    if spec.affinity or spec.topology_spread_constraints or spec.tolerations or spec.node_selector:
-        rules = _ENCODER.encode(
-            (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints)
-        )
-    whole = spec.resources.requests if spec.resources else {}
-    if len(spec.containers) == 1 and not (spec.init_containers or spec.overhead or whole):
-        claims = [item for item in spec.volumes if item.persistent_volume_claim or item.ephemeral]
-        if not claims:
-            only = spec.containers[0]
-            requests = [(name, amount.nanos) for name, amount in only.resources.requests.items()]
-            return (pod.metadata.namespace, rules, only.ports, *requests)
-    return (pod.metadata.namespace, _ENCODER.encode(claims_alone(spec)))
-
-
-def _ask(pod: Pod, spec: PodSpec) -> Ask:
-    requests, ports = pod_requests(pod), host_ports(pod)
-    asked = spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints
-    rules = _ENCODER.encode([pod.metadata.namespace, *asked])
-    return Ask(
-        fingerprint=_ENCODER.encode([rules, requests, ports, spec.volumes]),
-        rules=rules,
-        requests=requests,
-        ports=ports,
-        has_claims=bool(spec.volumes),
-        relations=_relations(spec),
-        label_keys=_label_keys(pod),
-    )
-
-
-def _relations(spec: PodSpec) -> int:
-    affinity = spec.affinity
-    parts = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
-    terms = sum(len(part.required) + len(part.preferred) for part in parts if part)
-    return len(spec.topology_spread_constraints) + terms
-
-
-def _label_keys(pod: Pod) -> tuple[str, ...]:
-    spec = pod.spec
-    keys = [key for item in spec.topology_spread_constraints for key in item.match_label_keys]
-    affinity = spec.affinity
-    for part in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
-        terms = [*part.required, *(item.pod_affinity_term for item in part.preferred)] if part else []
-        keys += [key for term in terms for key in (*term.match_label_keys, *term.mismatch_label_keys)]
-    return tuple(sorted(set(keys)))
-
-
-_LARGE = 2 * ENDLESS  # the encoding knows no larger integers
-
-
-def _nanos(value: object) -> object:
-    if isinstance(value, Quantity):
-        return value.nanos if abs(value.nanos) < _LARGE else str(value.nanos)
-    raise TypeError(f"cannot encode {type(value).__name__}")
-
-
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=_nanos)
-
 
 # To read a pod's rules takes about a microsecond for each of so many bytes, and as much as so many more bytes
 # for each different pod: with so many in all, there may be no time to plan for all within a second.
@@ -181,7 +62,7 @@ class Interner:
         self._turns: dict[int, int] = {}  # by the identity of what is asked; where all have the same, none
         self.left_out: list[str] = []  # pods that there is no time for
         self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
-        self._entries: list[tuple[_Copies, Ask, _Ladder]] = []
+        self._entries: list[tuple[Copies, Ask, _Ladder]] = []
 
     def read(self, pods: Iterable[Pod]) -> frozenset[str]:
         """Read the pods, which registers their groups; the resources that they ask for.
@@ -189,7 +70,7 @@ class Interner:
         Where they are too many and too different to be sure that there is time for all, the simple ones come
         first, and what asks for too much waits for a plan of its own: see `left_out`.
         """
-        asked = [(copies, self.reader.known(sort.ask)) for sort, copies in _by_sort(pods).items()]
+        asked = [(copies, self.reader.known(sort.ask)) for sort, copies in by_sort(pods).items()]
         names: set[str] = set()
         if not self._crowded():
             for copies, ask in asked:
@@ -217,7 +98,7 @@ class Interner:
     def pod_classes(self, axis: Axis) -> list[PodClass]:
         """The pod classes of the pods that were read, the largest requests of CPU, then memory, first."""
         # Groups must all be known before pods can be told apart by the groups that count them.
-        found: dict[tuple[bytes, int, tuple[int, ...]], tuple[PodClass, list[_Copies]]] = {}
+        found: dict[tuple[bytes, int, tuple[int, ...]], tuple[PodClass, list[Copies]]] = {}
         for copies, ask, ladder in self._entries:
             pod = copies[0]
             matching = self._topology.matching(pod.metadata.namespace or "default", pod.metadata.labels)
@@ -226,7 +107,7 @@ class Interner:
                 found[key] = self._pod_class(pod, ask, axis, ladder, matching), []
             found[key][1].append(copies)
         for pod_class, members in found.values():
-            pods = members[0] if len(members) == 1 else sorted(chain.from_iterable(members), key=_age_order)
+            pods = members[0] if len(members) == 1 else sorted(chain.from_iterable(members), key=age_order)
             pod_class.pods += [pod.key for pod in pods]
         ordered = [pod_class for pod_class, _ in found.values()]
         ordered.sort(key=lambda pod_class: _size_order(pod_class, axis))
@@ -234,7 +115,7 @@ class Interner:
             pod_class.index = index
         return ordered
 
-    def _enter(self, copies: _Copies, ask: Ask) -> None:
+    def _enter(self, copies: Copies, ask: Ask) -> None:
         """Pods of one sort; each has a ladder of its own where they have claims."""
         for some in [[each] for each in copies] if ask.has_claims else [copies]:
             self._entries.append((some, ask, self._levels_of(some[0], ask)))
@@ -288,25 +169,12 @@ def _size_order(pod_class: PodClass, axis: Axis) -> tuple[int, int, str]:
     return (-amounts.get(CPU, 0), -amounts.get(MEMORY, 0), pod_class.pods[0])
 
 
-def _by_sort(pods: Iterable[Pod]) -> dict[Sort, _Copies]:
-    """The oldest first. Copies that share what they ask for and their labels need no look at these."""
-    found: dict[Sort, _Copies] = {}
-    seen: dict[tuple[int, int, str], _Copies] = {}
-    for pod in sorted(pods, key=_age_order):
-        meta = pod.metadata
-        key = id(pod.spec), id(meta.labels), meta.namespace
-        if key not in seen:
-            seen[key] = found.setdefault(sort_of(pod), [])
-        seen[key].append(pod)
-    return found
-
-
-def _in_turn(asked: Iterable[tuple[_Copies, Ask]]) -> list[tuple[Ask, list[_Copies]]]:
+def _in_turn(asked: Iterable[tuple[Copies, Ask]]) -> list[tuple[Ask, list[Copies]]]:
     """What is asked for, with the pods: namespaces take turns, in each what is least to read comes first.
 
     What asks for too much by itself comes last of all: the first one is read whatever it asks for.
     """
-    pods: dict[Ask, list[_Copies]] = {}
+    pods: dict[Ask, list[Copies]] = {}
     for copies, ask in asked:
         pods.setdefault(ask, []).append(copies)
     number = {ask: sum(map(len, many)) for ask, many in pods.items()}
@@ -320,7 +188,3 @@ def _in_turn(asked: Iterable[tuple[_Copies, Ask]]) -> list[tuple[Ask, list[_Copi
         ordered.append((demanding, ranks[namespace], ask))
     ordered.sort(key=lambda item: item[:2])
     return [(ask, pods[ask]) for _, _, ask in ordered]
-
-
-def _age_order(pod: Pod) -> tuple[str, str, str]:
-    return (pod.metadata.creation_timestamp, pod.metadata.uid, pod.key)

@@ -10,10 +10,10 @@ import numpy as np
 
 from dovetail.base.memo import by_identity
 from dovetail.model import labels
+from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask, holding
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Options
 from dovetail.solve.budget import STEP
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, holding
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pool_table import NODES, PoolTable, bounded

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.model import labels
+from dovetail.model.arrays import Amounts, Mask, alike, holding
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
-from dovetail.solve.instance.arrays import Amounts, Mask, alike, holding
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 

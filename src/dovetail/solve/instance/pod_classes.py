@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Pod
+from dovetail.model.arrays import Amounts
 from dovetail.model.pod_rules import Rules
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
-from dovetail.solve.instance.arrays import Amounts
 
 
 @dataclass(frozen=True, slots=True)

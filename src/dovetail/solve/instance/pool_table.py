@@ -8,16 +8,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dovetail.api.core import Pod, Taint
-from dovetail.api.workloads import DaemonSet
 from dovetail.model import labels
-from dovetail.model.matching import untolerated
+from dovetail.model.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask, holding
+from dovetail.model.daemons import Daemon
 from dovetail.model.offering import InstanceType, Offering, affordable
-from dovetail.model.ports import HostPort, host_ports
-from dovetail.model.problem import ExistingNode, Pool
-from dovetail.model.requirement import Requirement, Requirements, pod_requirements
-from dovetail.model.resources import LARGEST, pod_requests
-from dovetail.solve.instance.arrays import ENDLESS, TABLE, Amounts, Axis, Floats, Mask, holding
+from dovetail.model.ports import HostPort
+from dovetail.model.problem import Pool
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.model.resources import LARGEST
 from dovetail.solve.tolerances import SEVERAL
 
 # What a node of ours will carry once it is up; demanded by some pods, never written on a claim.
@@ -391,26 +389,6 @@ def _numbered(many: Iterable[Requirements], keys: Collection[str]) -> Amounts:
 
 def _left(offering: Offering) -> bool:
     return offering.reservation_capacity > 0
-
-
-class Daemon:
-    """One DaemonSet's pod, as every node that it matches will run it."""
-
-    def __init__(self, daemonset: DaemonSet, axis: Axis) -> None:
-        template = daemonset.spec.template
-        pod = Pod(metadata=daemonset.metadata, spec=template.spec)
-        self.vector = axis.vector(pod_requests(pod))
-        self.ports = host_ports(pod)
-        self.alternatives = pod_requirements(pod)
-        self.tolerations = template.spec.tolerations
-
-    def tolerates(self, taints: Iterable[Taint]) -> bool:
-        """True iff no hard taint keeps it away."""
-        return untolerated(taints, self.tolerations, soft=False) is None
-
-    def comes_to(self, node: ExistingNode) -> bool:
-        """True iff the node runs it, or will."""
-        return node.lets_in(self.alternatives, self.tolerations)
 
 
 def reserve(

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.model import labels
+from dovetail.model.arrays import Amounts
 from dovetail.model.offering import Offering
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Problem
-from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Topology

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dovetail.api.core import Pod, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
+from dovetail.api.core import Pod, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
-from dovetail.model.matching import Matcher, untolerated
+from dovetail.model.matching import Matcher
 from dovetail.model.pod_rules import Rules
 from dovetail.model.requirement import Requirements
 from dovetail.model.selector import Expression, Selector
+from dovetail.model.spread import EVERY_NODE, NodeFilter
 from dovetail.solve.tolerances import FEW
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
@@ -25,26 +26,6 @@ DomainOf = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFilter:
-    """Which nodes a spread counts: by the owner's node affinity, and by its tolerations, each if honoured."""
-
-    alternatives: tuple[Requirements, ...] = ()  # empty: every node
-    tolerations: tuple[Toleration, ...] | None = None  # None: taints are ignored
-
-    def labels(self) -> frozenset[str]:
-        """The labels that decide."""
-        return frozenset(key for item in self.alternatives for key in item.by_key)
-
-    def accepts(self, labels: Requirements, taints: tuple[Taint, ...], well_known: frozenset[str]) -> bool:
-        """True iff pods on such a node count."""
-        if self.tolerations is not None and untolerated(taints, self.tolerations, soft=False):
-            return False
-        if not self.alternatives:
-            return True
-        return any(labels.suits(item, well_known) for item in self.alternatives)
-
-
-@dataclass(frozen=True, slots=True)
 class GroupKey:
     """Identity of a group: two constraints share counters iff all of this is equal."""
 
@@ -53,7 +34,7 @@ class GroupKey:
     matchers: tuple[Matcher, ...]  # a counted pod matches all of them
     max_skew: int = 0
     min_domains: int = 0
-    node_filter: NodeFilter = NodeFilter()
+    node_filter: NodeFilter = EVERY_NODE
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:

@@ -6,20 +6,21 @@ is worked out once per pair of kinds, not per pair of items.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask, holding, share
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.matching import port_clashes
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item
-from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask, holding, share
 from dovetail.solve.instance.instance import Instance, pinned
-from dovetail.solve.instance.topology import ANTI, APART, SPREAD
-from dovetail.solve.tolerances import ALIKE, MANY
+from dovetail.solve.instance.topology import ANTI, APART, SPREAD, Pins
+from dovetail.solve.tolerances import ALIKE, FEW, MANY
 
 _CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods that need nodes of their own
 _SLACK = 2.0  # times the fair price of a node: as dear it may be
@@ -110,13 +111,24 @@ def _merged(alike: list[Item]) -> Item:
 
 
 def _rules(instance: Instance, items: Sequence[Item]) -> tuple[frozenset[int], frozenset[int]]:
-    """Groups over hostnames that some item owns: spreads, and those that keep pods apart."""
+    """Groups over hostnames that some item owns: spreads, and those that keep pods apart. Left out are those
+    of so few pods that may share a node that their rules are kept whoever shares one.
+    """
     groups = instance.topology.groups
     levels = dict.fromkeys(kind for item in items for kind in item.kinds)
     owned = dict.fromkeys(
         group for pod_class, level in levels for group in instance.pod_classes[pod_class].levels[level].owned
     )
-    here = [group for group in owned if groups[group].id.key == HOSTNAME]
+    here = {group for group in owned if groups[group].id.key == HOSTNAME}
+    pods: dict[int, Counter[Pins]] = {}  # per group, by the labels that tell its pods apart
+    for item in items if here and len(items) > FEW else ():
+        for pod_class, level in item.kinds:
+            one = instance.pod_classes[pod_class]
+            for group in here.intersection((*one.matching, *one.levels[level].owned)):
+                pods.setdefault(group, Counter())[item.pins] += len(item.bundles)
+    for group, many in pods.items():
+        apart = len({tuple([key for key, _ in pins]) for pins in many}) == 1
+        here -= {group} if apart and max(many.values()) <= max(1, groups[group].id.max_skew) else set()
     even = frozenset(group for group in here if groups[group].id.kind == SPREAD)
     return even, frozenset(group for group in here if groups[group].id.kind in (ANTI, APART))
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from dovetail.model.arrays import BLOCK, Amounts, Floats, Mask, distinct, holding, share
 from dovetail.solve.budget import CELLS, LITTLE, SWEEP
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance, undominated
-from dovetail.solve.instance.arrays import BLOCK, Amounts, Floats, Mask, distinct, holding, share
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits, diverse_room
 from dovetail.solve.instance.offerings import Ground, OfferingsTable, thinned

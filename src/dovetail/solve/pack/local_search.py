@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.base.streams import stream
+from dovetail.model.arrays import TABLE, Amounts, Floats, Mask
 from dovetail.solve.budget import ENTRY
-from dovetail.solve.instance.arrays import TABLE, Amounts, Floats, Mask
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import NodeCandidate, counts_of, patterns_of

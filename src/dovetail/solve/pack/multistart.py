@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.model.arrays import Floats
 from dovetail.solve.assign.items import Item
 from dovetail.solve.budget import HALF, LITTLE
 from dovetail.solve.colgen.generation import Generator, MarketProof
-from dovetail.solve.instance.arrays import Floats
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import OfferingsTable

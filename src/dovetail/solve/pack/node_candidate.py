@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.model import labels
+from dovetail.model.arrays import Amounts, Mask
 from dovetail.model.plan import MOST_TYPES
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Item
 from dovetail.solve.budget import CELLS
-from dovetail.solve.instance.arrays import Amounts, Mask
 from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.offerings import Ground, OfferingsTable

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.model.arrays import Amounts, Floats, share
 from dovetail.solve.budget import CELLS, SOME, SolveBudget
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.generation import Generator, MarketProof, PlannedNode
 from dovetail.solve.colgen.pattern_mip import few_patterns
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.instance.arrays import Amounts, Floats, share
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import counts_of, patterns_of

@@ -1,4 +1,4 @@
-"""Arrays as the solver has them: their types, and the axis of resources that amounts run along."""
+"""Arrays as decisions have them: their types, and the axis of resources that amounts run along."""
 
 from __future__ import annotations
 
