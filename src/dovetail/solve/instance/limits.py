@@ -208,7 +208,7 @@ def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts, 
             sold = np.flatnonzero(np.bincount(columns.type[mine[np.isin(mine, some)]]))
             largest = _largest(np.maximum(table.capacity, 0)[sold], vectors)
             key = sold.tobytes() + largest.tobytes()
-            if instance.diverse.get(table.index, (b"",))[0] != key:  # most packings are of the same pods
+            if instance.diverse.get(table.index, (None,))[0] != key:  # most packings are of the same pods
                 instance.diverse[table.index] = key, _shared(table, spot, sold, largest, options)
             result[mine] = instance.diverse[table.index][1][table.column_type[spot]]
     return result
