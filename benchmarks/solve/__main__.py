@@ -45,7 +45,7 @@ def main() -> None:
         counted=arguments.counted,
         budgets=tuple(arguments.budget),
     )
-    print(f"seed of crowds and mixed: {seed}")
+    print(f"seed of crowds, mixed and services: {seed}")
     print(HEADER)
     rows: list[Row] = []
     for case in chosen:
@@ -74,7 +74,9 @@ def _arguments() -> argparse.Namespace:
         "--region", action="append", help=f"of the traces; may be repeated (default: {', '.join(_REGIONS)})"
     )
     parser.add_argument(
-        "--seed", type=int, help="of crowds and mixed (default: another one each time, which is printed)"
+        "--seed",
+        type=int,
+        help="of crowds, mixed and services (default: another one each time, which is printed)",
     )
     parser.add_argument("--repeat", type=int, default=5, help="runs per budget of up to 5 s (default: 5)")
     parser.add_argument(
