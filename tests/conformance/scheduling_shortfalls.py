@@ -55,7 +55,7 @@ MORE_WORK = {
     "basic-large-001": 1_000_000,
     "mixed-000": 1_000_000,
     "mixed-009": 10_000_000,
-    # Since it has a cheaper plan with three million ($1.918 an hour; 1.928 with ten before), which keeps other
+    # Since its plan of three million is cheaper ($1.918 an hour; 1.928 with ten before), and keeps other
     # promises: $1.860 is proven of those with ten million, 1.887 with thirty.
     "mixed-025": 30_000_000,
     "mixed-037": 1_000_000,
