@@ -67,7 +67,7 @@ class Spreads:
 
     def add_hosts(self, index: int) -> None:
         """The rows of a spread over hosts, for the nodes that exist: what runs there counts as well."""
-        rows, topology_sites, _groups = self._rows, self._rows.topology_sites, self._instance.topology.groups
+        rows, topology_sites = self._rows, self._rows.topology_sites
         counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         owners = [number for some in self._by_keys(self._alike.get(index, ())).values() for number in some]
         hosts = self._hosts(index, owners)
