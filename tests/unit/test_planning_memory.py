@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.runtime.planning.worker import fault_of, limit_of
+from dovetail.runtime.planning.worker import NO_MEMORY, fault_of, limit_of
 
 TOTAL = 1 << 34
 V2 = "sys/fs/cgroup"
@@ -98,6 +98,12 @@ def raised(error: Exception) -> Exception:
             "MemoryError: the problem does not fit the memory of the solver's process; "
             "give the controller more",
         ),
+        (
+            SystemError("error return without exception set"),  # a MemoryError that Python lost
+            "MemoryError: the problem does not fit the memory of the solver's process; "
+            "give the controller more",
+        ),
+        (SystemError("bad argument to internal function"), "SystemError: bad argument to internal function"),
     ],
 )
 def test_an_exception_is_shown_shortly_and_its_stack_without_data(error: Exception, text: str) -> None:
@@ -113,3 +119,31 @@ def test_an_exception_for_which_there_was_no_memory_for_a_frame_is_shown_without
         "MemoryError: the problem does not fit the memory of the solver's process; give the controller more"
     )
     assert not fault.stack
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        ("MemoryError()", NO_MEMORY, ""),
+        ("SystemError('error return without exception set')", NO_MEMORY, ""),
+        ("OSError('no answers')", 1, "OSError: no answers"),
+    ],
+)
+def test_a_failure_that_cannot_be_reported_ends_the_process_while_its_input_is_read(
+    error: str, code: int, told: str
+) -> None:
+    program = f"""if True:
+        from dovetail.runtime.planning import worker
+        def write(target, parts):
+            raise {error}
+        worker._write = write
+        worker.main()
+    """
+    worker = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert worker.stderr is not None
+    with worker:  # its input stays open until it has ended
+        assert worker.wait() == code
+        lines = worker.stderr.read().splitlines()
+    assert (lines[-1:] or [""])[0] == told

@@ -103,8 +103,11 @@ def main() -> None:
     """Answer questions for ever, or until one fails: who asks starts another process after that."""
     try:
         _run()
-    except MemoryError:  # there is none to report a failure either, nor for Python's own end
-        os._exit(NO_MEMORY)
+    except Exception as error:  # there is no memory to report a failure
+        if not _lacks_memory(error):
+            traceback.print_exc()
+        # Python's own end may need memory, and is fatal while the other thread reads.
+        os._exit(NO_MEMORY if _lacks_memory(error) else 1)
 
 
 def _run() -> NoReturn:
@@ -148,13 +151,21 @@ def fault_of(error: Exception) -> wire.Fault:
     """An exception in a message: its kind, a little of its words, and the place in the code."""
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
     message = (str(error).splitlines() or [""])[0][:_MESSAGE]
-    if isinstance(error, MemoryError):  # whose own words are about the array that was the last straw
+    kind = type(error).__name__
+    if _lacks_memory(error):  # whose own words are about the array that was the last straw
+        kind = MemoryError.__name__
         message = "the problem does not fit the memory of the solver's process; give the controller more"
     # Where memory ends there may be none for a frame either.
     where = "".join(f" ({each.name}, {Path(each.filename).name}:{each.lineno})" for each in frames[-1:])
-    described = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    described = f"{kind}: {message}" if message else kind
     stack = "".join(traceback.StackSummary.from_list(frames[-_FRAMES:]).format())
     return wire.Fault(described + where, stack)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    # Where there is none even for a frame of the stack, Python may lose the MemoryError on its way, and says
+    # "error return without exception set" or "... returned NULL without setting an exception" instead.
+    return isinstance(error, MemoryError) or (isinstance(error, SystemError) and " without " in str(error))
 
 
 def _read(source: BinaryIO, frames: queue.SimpleQueue[bytes]) -> None:
@@ -163,7 +174,7 @@ def _read(source: BinaryIO, frames: queue.SimpleQueue[bytes]) -> None:
         try:
             head = source.read(LENGTH)
             body = source.read(int.from_bytes(head)) if len(head) == LENGTH else b""
-        except MemoryError:
+        except (MemoryError, SystemError):  # the second as in `_lacks_memory`
             os._exit(NO_MEMORY)
         if not body:
             os._exit(0)
