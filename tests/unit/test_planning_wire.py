@@ -58,6 +58,8 @@ def test_problems_arrive_as_they_were() -> None:
         assert received(hearing, asking.parts(problem, 1, 2)) == bare(problem)
     room = replace(problems()[0], buys=False)
     assert received(hearing, asking.parts(room, 1, 2)) == bare(room)
+    bound = replace(problems()[0], places=False)
+    assert received(hearing, asking.parts(bound, 1, 2)) == bare(bound)
 
 
 def test_plans_for_what_arrives_are_the_same() -> None:

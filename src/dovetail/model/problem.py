@@ -116,6 +116,8 @@ class Problem:
     # False iff only room on the nodes counts: what is sold says which domains there could be, no more. Pods
     # that nodes would be bought for are left, and others may count on where they would have gone.
     buys: bool = True
+    # False iff only what the pods must cost is asked, as far as it is proven at once: none has a place then.
+    places: bool = True
 
     def extra(self, pool: Pool) -> int:
         """Nano-dollars per hour that a node of the pool costs besides its instance."""

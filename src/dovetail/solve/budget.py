@@ -184,14 +184,12 @@ class Deadline:
     @property
     def another(self) -> bool:
         """True iff one more plan, made in as little time as can be, would still be there in time."""
-        passed = self._now() - self._begun
-        return passed + self._placing + _END * self._first < self._whole
+        return self._now() - self._begun + self._placing + _END * self._first < self._whole
 
     @property
     def seconds(self) -> float:
         """Until the solve comes to its end, at least 0: for libraries that look at a clock of their own."""
-        left = self._whole - self._spared - (self._now() - self._begun)
-        return max(0.0, left / SECOND)
+        return max(0.0, (self._whole - self._spared - (self._now() - self._begun)) / SECOND)
 
 
 _LATE = 0.97  # of the whole time: what is not finished by then is given up, if there is a plan

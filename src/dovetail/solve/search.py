@@ -8,7 +8,8 @@ from functools import partial
 from itertools import chain
 from operator import methodcaller
 
-from dovetail.model.plan import PlannedClaim, Proof
+from dovetail.model.arrays import ENDLESS
+from dovetail.model.plan import Cost, Plan, PlannedClaim, Proof
 from dovetail.solve.assign.assigner import Assigner, LimitQuotas
 from dovetail.solve.assign.items import Assignment, Item, Unit
 from dovetail.solve.assign.spread_quotas import Seat, binding, surplus
@@ -85,6 +86,18 @@ class Search:
         opened_domains = OpenedDomains(self.instance)
         self.bought = opened_domains.kept_out(self.bought)
         return self._answer(sorted([*waiting, *self.not_attempted]), opened_domains)
+
+    def bounded(self) -> Plan:
+        """What pods must cost on nodes of the pools that are meant for them, or of any where those may be
+        full; none is given a place."""
+        assignment = self._first_assignment()
+        placed = list(_placements(assignment.existing, ()))
+        for item in assignment.items:
+            pools = self.instance.tiers[-1] if self.limits.any else item.pools
+            for kind, pods in zip(item.kinds, zip(*item.bundles, strict=True), strict=True):
+                placed.append(Placement(*kind, pools, pods))
+        proof, _ = replace(self._case(), placed=lambda: placed).proof(ENDLESS, quick=True)
+        return Plan(cost=Cost(0, proof.bound), proof=proof)
 
     def _limit_quotas(self) -> LimitQuotas | None:
         """Of pools with limits, where time is short: else buying nodes tells who is refused."""

@@ -67,6 +67,8 @@ def solve(
         hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
         return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=by_pod)))
     work = SolveBudget(budget or Budget(), stop)
+    if not problem.places:
+        return replace(Search(SolveContext(problem, work), {}, Strategy()).bounded(), work=work.used)
     plan, context = _best(SolveContext(problem, work), trace)
     if context.instance.left_out:
         pools = {pool.name: OUT_OF_TIME for pool in problem.pools}

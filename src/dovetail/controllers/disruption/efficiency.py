@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.unanswered import Unanswered
@@ -69,7 +71,7 @@ class Efficiency:
         if cost:
             pods = tuple(unbound(pod) for view in views for pod in view.moving)
             leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
-            problem = self._intake.problem(pods, {}, leaving)
+            problem = replace(self._intake.problem(pods, {}, leaving), places=False)
             bound = min(await self._bound(problem), cost)
         self.latest = cost, bound
         metrics = context.metrics

@@ -491,8 +491,7 @@ def grouped(usable: Mask, free: Amounts) -> Free:
     groups = alike(usable.T, np.flatnonzero(usable.any(axis=0)).tolist())
     members = sorted(groups, key=lambda group: (-len(group), group))
     if len(members) > SEVERAL:
-        rest = [index for group in members[SEVERAL:] for index in group]
-        members = [*members[:SEVERAL], rest]
+        members = [*members[:SEVERAL], [index for group in members[SEVERAL:] for index in group]]
     feasible = np.array([usable[:, group].any(axis=1) for group in members], dtype=np.bool_)
     capacity = np.array([free[group].sum(axis=0) for group in members], dtype=np.int64)
     return Free(feasible.reshape(len(members), len(usable)).T, capacity.reshape(len(members), free.shape[1]))

@@ -322,8 +322,7 @@ def lets_in(state: State, wanted: Requirements) -> bool:
 
 def in_states(states: Iterable[State], wanted: Requirements, mask: Mask) -> Mask:
     """Of one pool's sites those that meet the demands, if `mask` (C,) tells it of its columns."""
-    parts = [mask if lets_in(state, wanted) else np.zeros_like(mask) for state in states]
-    return np.concatenate(parts)
+    return np.concatenate([mask if lets_in(state, wanted) else np.zeros_like(mask) for state in states])
 
 
 def _unnamed(item: Requirement) -> bool:
@@ -430,8 +429,7 @@ def _labelled(instance: Instance, sites: Sites, pod_class: PodClass, level: int)
                 if instance.suits(table.index, wanted, rules) and instance.free_of_ports(
                     table.index, pod_class.ports
                 ):
-                    mask = table.usable(wanted)
-                    parts[table.index] |= in_states(sites.states[table.index], wanted, mask)
+                    parts[table.index] |= in_states(sites.states[table.index], wanted, table.usable(wanted))
         if pod_class.levels[number].lost < pod_class.levels[level].lost:
             earlier = [part.copy() for part in parts]
     none = [np.zeros(0, dtype=np.bool_)]

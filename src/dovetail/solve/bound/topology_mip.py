@@ -149,8 +149,7 @@ class TopologyBound:
         if key not in self._next or not work.left:
             return 0
         begun, last = work.used, self._next.pop(key)
-        rows = program(self._instance, split(*last))
-        self._note(key, *self._by_sites(rows, price, HALF))
+        self._note(key, *self._by_sites(program(self._instance, split(*last)), price, HALF))
         self.spent += work.used - begun
         return self._known[key].bound
 

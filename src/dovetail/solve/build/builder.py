@@ -216,8 +216,7 @@ class PlanBuilder:
                 yield position, site
 
     def grow(self, attempt: Attempt, site: Site, offer: Offer) -> None:
-        limits = self.plan_state.limits
-        limits.give_back(site.planned.made)
+        self.plan_state.limits.give_back(site.planned.made)
         site.planned = PlannedNode(offer.made, (*site.planned.parts, (offer.item, [(attempt.pod,)])))
         self._settle(site, offer)
 

@@ -91,8 +91,7 @@ class _Filling:
         before += some
         self.counts[self._rows, item] = before
         self._left -= needs * some[:, None]
-        here = np.arange(len(pick))
-        self._open[here, pick] &= some < rest
+        self._open[np.arange(len(pick)), pick] &= some < rest
         if self._friends is not None:
             self._open &= self._friends[item]
         return True

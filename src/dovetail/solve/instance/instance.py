@@ -189,8 +189,7 @@ class Instance:
         table = self.tables[pool]
         self.work.spend(1 + len(table.offerings) // CELLS)
         if not keys:
-            there = table.usable(wanted) & table.fits(vector)[table.column_type]
-            return {(): 0.0} if there.any() else {}
+            return {(): 0.0} if (table.usable(wanted) & table.fits(vector)[table.column_type]).any() else {}
         share = (vector[:, None] / self._capacities[pool]).max(axis=0, initial=0.0) / self._filled[pool]
         least = table.least(wanted, keys, table.fits(vector), share)
         _, values = table.combinations(keys)

@@ -133,8 +133,7 @@ class Interner:
         required = tuple(item.add(*way) for item in pod_requirements(pod) for way in ways)
         if first.hopeless:
             return (), required
-        strict = first.required()
-        owners = self._topology.owners(pod, strict)
+        owners = self._topology.owners(pod, first.required())
         steps: list[Level] = []
         words: list[str] = []
         lost = 0

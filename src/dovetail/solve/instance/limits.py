@@ -174,12 +174,10 @@ class Limits:
 
     def _drawable(self) -> Mask:
         """Columns of all pools for which the shared quotas have enough left, (C,)."""
-        commons = self._instance.commons
-        return np.asarray(np.all(commons.draws <= self.commons, axis=1), dtype=np.bool_)
+        return np.asarray(np.all(self._instance.commons.draws <= self.commons, axis=1), dtype=np.bool_)
 
     def _rest(self, pool: int) -> Amounts:
-        rest = [bounded(amount) for amount in self.remaining[pool].values()]
-        return np.array(rest, dtype=np.int64)
+        return np.array([bounded(amount) for amount in self.remaining[pool].values()], dtype=np.int64)
 
 
 # Types of one nominal size differ by what their systems keep; what has less than this share is another size.
