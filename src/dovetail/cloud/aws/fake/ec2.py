@@ -73,6 +73,15 @@ def _kinds(values: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     return frozenset(values).difference(patterns), tuple(one.replace("[", "[[]") for one in patterns)
 
 
+def _named(filters: Iterable[Filter], ids: Collection[str]) -> Collection[str] | None:
+    """The ids of the only instances that may be meant; None where any may be."""
+    for one in filters:
+        exact, patterns = _kinds(one.values)
+        if one.name == "instance-id" and not patterns:
+            return exact
+    return ids or None
+
+
 _OWNERS = {"amazon": AMAZON}
 
 
@@ -232,7 +241,7 @@ class MemoryEc2:
         for one in ids:
             if machines.find(one) is None:
                 raise _no_instance("DescribeInstances", one)
-        found = [machines.described(machine) for machine in machines.visible()]
+        found = [machines.described(machine) for machine in machines.visible(_named(filters, ids))]
         return [
             item
             for item in found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,9 +97,10 @@ class Machines:
         machine.seen_from += nanoseconds
         machine.settled += nanoseconds
 
-    def visible(self) -> Iterator[Machine]:
-        """What Describe calls show, in order of launch."""
-        return (machine for machine in tuple(self._all.values()) if self._visible(machine))
+    def visible(self, only: Collection[str] | None = None) -> Iterator[Machine]:
+        """What Describe calls show, in order of launch; `only`: of those with these ids."""
+        found = [one for name, one in self._all.items() if only is None or name in only]
+        return (machine for machine in found if self._visible(machine))
 
     def described(self, machine: Machine) -> Instance:
         """As Describe calls have it: tags show late."""
