@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition, is_true
+from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
 from dovetail.model import labels
 from dovetail.model.resources import amounts
@@ -17,6 +19,7 @@ from dovetail.verify import Violation
 # A decision is carried out so long after it was right, at most: late watches and slow calls included.
 _SEEN = 15 * 1_000_000_000
 _TERMINATING = "InstanceTerminating"
+_MANY = 16_384  # claims, and nodes, whose conditions are remembered
 
 
 def within_limits(mirror: Mirror, change: Change) -> Iterator[Violation]:
@@ -57,9 +60,7 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """
     found = change.of(NodeClaim)
     claim, old = found or (None, None)
-    if claim is None or not is_true(claim.status.conditions, DISRUPTION_REASON):
-        return
-    if old is not None and is_true(old.status.conditions, DISRUPTION_REASON):
+    if claim is None or not _marks(claim).disrupted or (old is not None and _marks(old).disrupted):
         return
     stated = condition(claim.status.conditions, DISRUPTION_REASON)
     pool = mirror.pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
@@ -67,9 +68,7 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
         return
     nodes, used = 0, 0
     for member, node in mirror.machines(pool.key):
-        if is_true(member.status.conditions, _TERMINATING):
-            continue
-        if node is not None and labels.INITIALIZED in node.metadata.labels:
+        if node is not None and labels.INITIALIZED in node.metadata.labels and not _marks(member).terminating:
             nodes += 1
             used += member.key != claim.key and _known_to_leave(member, node, change.now)
     allowed = allowed_disruptions(pool.spec.disruption.budgets, stated.reason, nodes, used, change.now)
@@ -80,10 +79,32 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
 
 def _known_to_leave(claim: NodeClaim, node: Node, now: int) -> bool:
     """True iff it is disrupted, or has been leaving or not ready for so long that it must be known."""
-    if is_true(claim.status.conditions, DISRUPTION_REASON):
+    if _marks(claim).disrupted:
         return True
     stamps = [item.metadata.deletion_timestamp for item in (claim, node) if item.deleting]
-    state = condition(node.status.conditions, "Ready")
-    if state is None or state.status != "True":
-        stamps.append(state.last_transition_time if state is not None else "")
+    unready = _unready_since(node)
+    if unready is not None:
+        stamps.append(unready)
     return any(not stamp or now - parse_rfc3339(stamp) > _SEEN for stamp in stamps)
+
+
+class _Marks(NamedTuple):
+    """Conditions of a claim that are true. Each claim of a pool is asked for them at each disruption."""
+
+    disrupted: bool
+    terminating: bool
+
+
+@by_identity(_MANY)
+def _marks(claim: NodeClaim) -> _Marks:
+    conditions = claim.status.conditions
+    return _Marks(is_true(conditions, DISRUPTION_REASON), is_true(conditions, _TERMINATING))
+
+
+@by_identity(_MANY)
+def _unready_since(node: Node) -> str | None:
+    """The time stamp, "" where there is none; None of a node that is ready."""
+    state = condition(node.status.conditions, "Ready")
+    if state is None:
+        return ""
+    return None if state.status == "True" else state.last_transition_time
