@@ -218,6 +218,7 @@ def _week_line(row: Row) -> str:
         f" {row['launched']:5} {row['moved']:5} {row['twice']:5} {row['undone']:6} {row['failed']:6}"
         f"  {commands}\n  in hindsight: "
         + ", ".join(f"{ratio:.3f} with {moves} moves" for moves, ratio in row["hindsight"])
+        + f"; {row['once_a_day']:.3f} with a move a day for each pod"
     )
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from benchmarks.questions import NEW_IMAGE, write
 from benchmarks.realised.churn import moved_again, undone
-from benchmarks.realised.hindsight import frontier, spells, types
+from benchmarks.realised.hindsight import frontier, once_a_day, spells, types
 from benchmarks.realised.rules import Objects, anew, proven
 from benchmarks.realised.run import Record
 from dovetail.base.collector import collect_seldom
@@ -48,6 +48,7 @@ class Week:
     failed: int  # commands whose replacements did not come
     overlap: float  # share of what was paid for nodes that a command had taken: two ran for one
     hindsight: list[tuple[int, float]]  # see `benchmarks.realised.hindsight`
+    once_a_day: float  # likewise; 0 if it is not known
 
 
 def play_week(run: tuple[str, int]) -> dict[str, Any]:
@@ -97,6 +98,7 @@ def lived(records: Sequence[Record], end: int, proofs: Proofs) -> Week:
     spans = [later - earlier for earlier, later in pairwise([*(look["t"] for look in looks), end])]
     paid = sum(look["cost"] * span for look, span in zip(looks, spans, strict=True))
     needed_anew = sum(bound * span for bound, span in zip(proofs.least, spans, strict=True))
+    load, kinds = (spells(records, end), types(proofs.problem)) if proofs.problem else ([], [])
     return Week(
         cost=1 / needed if needed else 0.0,
         anew=paid / needed_anew if needed_anew else 0.0,
@@ -107,7 +109,8 @@ def lived(records: Sequence[Record], end: int, proofs: Proofs) -> Week:
         undone=undone(records),
         failed=sum(r["kind"] == "disruption.failed" for r in records),
         overlap=_leaving(records) / paid if paid else 0.0,
-        hindsight=frontier(spells(records, end), types(proofs.problem)) if proofs.problem else [],
+        hindsight=frontier(load, kinds) if load else [],
+        once_a_day=once_a_day(load, kinds) if load else 0.0,
     )
 
 

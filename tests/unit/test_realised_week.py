@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.realised.hindsight import Spell, Type, frontier, spells, types
+from benchmarks.realised.hindsight import Spell, Type, frontier, once_a_day, spells, types
 from benchmarks.realised.week import Proofs, lived
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.testing.problems import daemon_set, instance_types, pod, pool, scenario
@@ -62,6 +62,19 @@ def test_the_least_in_hindsight(load: list[Spell], least: float, none: float) ->
     assert min(found.values()) == pytest.approx(least)
     in_order = [ratio for _, ratio in sorted(found.items())]
     assert in_order == sorted(in_order, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("load", "least"),
+    [
+        # Seven pods move to a small node for the night, and back for the day.
+        ([(1.0, 15), (10.0, 7), (30.0, 15), (10.0, 7)], 1.0),
+        # Those that come back may not move again within a day: the next night is spent on the large node.
+        ([(1.0, 15), (10.0, 7), (1.0, 15), (10.0, 7)], (0.4 + 2.0 + 0.4 + 4.0) / (0.4 + 2.0 + 0.4 + 2.0)),
+    ],
+)
+def test_the_least_in_hindsight_with_a_move_a_day(load: list[Spell], least: float) -> None:
+    assert once_a_day(load, [LARGE, SMALL]) == pytest.approx(least)
 
 
 def test_what_a_week_came_to(tmp_path: Path) -> None:
