@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import bounds
+from benchmarks.solve import inputs
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.explain.node import node_story
 from dovetail.explain.pod import UNEXPLAINED, nearest_misses, pod_story
+from dovetail.model import labels
 from dovetail.model.label_values import Requirement, integer
 from dovetail.model.pod_rules import levels, rules_of
 from dovetail.model.requirement import Requirements
@@ -48,6 +50,44 @@ def test_simple_pods_are_read_first_and_what_there_is_no_time_for_is_left_out() 
     interner.read(asked.pods)
     assert len(interner.left_out) == 3_000 - 99
     assert not [pod for pod in interner.left_out if pod < "default/pod-1"]
+
+
+def test_rules_about_pods_that_have_a_label_are_counted_by_that_label() -> None:
+    """Of 1,000 different pods each spreads those with a label of its own. As if each pod might belong to each
+    of the groups, 245 were read, whatever the time.
+    """
+    documents = []
+    for number in range(1_000):
+        own = f"member-{number}"
+        spread = inputs.spread(labels.ZONE, {})
+        spread["labelSelector"] = {"matchExpressions": [{"key": own, "operator": "Exists"}]}
+        documents.append(inputs.pod(number, 100, 128, {own: "yes"}, topologySpreadConstraints=[spread]))
+    asked = inputs.problem(documents, inputs.linear_types(8))
+    topology = Topology({})
+    interner = Interner(asked.options, topology, asked.volumes, soft_taints_exist=False)
+    interner.read(asked.pods)
+    assert interner.left_out == []
+    assert [topology.matching("default", pod.metadata.labels) for pod in asked.pods] == [
+        (number,) for number in range(1_000)
+    ]
+    assert topology.matching("other", {"member-5": "yes"}) == ()
+    assert topology.may_count(frozenset({("member-5", "whatever")}))
+    assert not topology.may_count(frozenset({("app", "yes")}))
+
+
+@pytest.mark.parametrize(("seconds", "read"), [(1, 245), (4, 490), (9, 735)])
+def test_with_more_time_more_pods_of_rules_about_any_pod_are_read(seconds: int, read: int) -> None:
+    """Each keeps off all that lack its label, which any other pod may."""
+    documents = []
+    for number in range(1_000):
+        near = inputs.near("podAntiAffinity", labels.HOSTNAME, {})
+        [term] = near["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        term["labelSelector"] = {"matchExpressions": [{"key": f"own-{number}", "operator": "DoesNotExist"}]}
+        documents.append(inputs.pod(number, 100 + number, 128, {f"own-{number}": "yes"}, affinity=near))
+    asked = inputs.problem(documents, inputs.linear_types(8))
+    interner = Interner(asked.options, Topology({}), asked.volumes, soft_taints_exist=False, seconds=seconds)
+    interner.read(asked.pods)
+    assert len(asked.pods) - len(interner.left_out) == read
 
 
 def test_a_pod_of_many_resources_that_comes_first_leaves_no_others_out() -> None:

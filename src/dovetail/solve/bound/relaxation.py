@@ -68,16 +68,23 @@ def relax(
     if not pod_classes or not len(price):
         none = np.zeros((len(price), resources))
         return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources), np.zeros(len(ends)))
+    # What is beyond a limit comes last, for more than any plan costs: else there may be no optimum while only
+    # the cheapest columns are looked at, which a limit refuses.
+    feasible = np.concatenate([feasible, np.zeros((pod_classes, len(ends)), dtype=np.bool_)], axis=1)
+    capacity = np.concatenate([capacity, np.zeros((len(ends), resources), dtype=np.int64)])
+    price = np.concatenate([price, np.full(len(ends), price.max() * demand.sum())])
     kinds = kinds_of(feasible, capacity, vectors, demand, FEW if over() else most)
     some = np.flatnonzero(kinds.feasible[:, :sold].any(axis=0))
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
     shares = np.zeros((len(price), len(ends)))
     shares[:sold] = takes / np.maximum(ends, 1)
+    shares[len(price) - len(ends) :] = -np.eye(len(ends))
     chosen = _cheapest(kinds, capacity[some], price[some], some)
     for _ in range(TRIES):
         kept = np.concatenate([some[chosen], np.arange(sold, len(price))])
         count, has = len(kept), np.maximum(capacity[kept], 0) / scale
-        nodes = price[kept] / NANO_DOLLARS, np.where(kept < sold, highspy.kHighsInf, 1.0)
+        many = (kept < sold) | (price[kept] > 0)  # a free capacity is there once
+        nodes = price[kept] / NANO_DOLLARS, np.where(many, highspy.kHighsInf, 1.0)
         needs, most_taken = kinds.vectors / scale, (shares[kept], np.minimum(ends, 1.0))
         model = compact_model(kinds.feasible[:, kept], needs, has, nodes, kinds.demand, limits=most_taken)
         solution, bought = _solve(model, count)
@@ -86,11 +93,10 @@ def relax(
         duals, limited = prices[: count * resources].reshape(count, resources), prices[count * resources :]
         charged = (bought[:, None] * has * duals)[: chosen.sum()].sum(axis=0)
         found = Duals(dual_values, duals / scale, kinds.feasible[:, kept], charged, limited)
-        # What may hold more than it costs at these prices is missing; anything where limits left no optimum.
+        # What may hold more than it costs at these prices is missing.
         held = most_held(found, kinds.feasible[:, some], capacity[some])
-        gain = held / np.maximum(price[some] + shares[some] @ limited, 1)
-        gain = np.where(chosen, 0.0, gain if prices.any() else np.inf)
-        missing = np.argsort(-gain, kind="stable")[: SEVERAL if prices.any() else None]
+        gain = np.where(chosen, 0.0, held / np.maximum(price[some] + shares[some] @ limited, 1))
+        missing = np.argsort(-gain, kind="stable")[:SEVERAL]
         missing = missing[gain[missing] > 1 + ROUNDING][: max(0, WIDE // len(kinds.demand) - chosen.sum())]
         if not len(missing) or over():
             break

@@ -15,7 +15,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.matching import ports_conflict, untolerated
 from dovetail.model.pod_rules import Rules
 from dovetail.model.ports import HostPort
-from dovetail.model.problem import Problem
+from dovetail.model.problem import WORK_PER_SECOND, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import CELLS, SolveBudget
 from dovetail.solve.instance.existing_nodes import Nodes, Present, repelling
@@ -55,6 +55,7 @@ class Instance:
             problem.volumes,
             soft_taints_exist=soft,
             reading=work.clock.reading,
+            seconds=max(1, work.rest // WORK_PER_SECOND),
         )
         repelled = repelling(problem.nodes, self.topology)
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})

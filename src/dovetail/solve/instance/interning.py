@@ -25,8 +25,8 @@ _CROWD = 150_000
 # Spreads and terms about other pods of one pod: with more, it takes over a quarter of a second by itself, so
 # it is not planned together with simpler ones.
 _RELATIONS = 500
-# Groups that any pod may belong to (their selectors name no value), times different pods: each pair takes
-# about 5 microseconds from reading to counting, so that in a crowd so many take a third of a second.
+# Groups that any pod may belong to (their selectors name no label that it must have), times different pods,
+# for each second: each pair takes about 5 microseconds from reading to counting, so many a third of it.
 _PAIRS = 60_000
 
 
@@ -50,15 +50,17 @@ class Interner:
         *,
         soft_taints_exist: bool,
         reading: Callable[[], Callable[[], bool]] = lambda: lambda: False,
+        seconds: int = 1,
     ) -> None:
         """`reading` is called once it is known what is asked for; what it returns tells whether the classes
-        that were read so far are all that there is time for."""
+        that were read so far are all that there is time for, of `seconds` in all."""
         self.reader = Reader()
         self._options = options
         self._topology = topology
         self._volumes = volumes
         self._soft = soft_taints_exist
         self._reading = reading
+        self._seconds = seconds
         self._turns: dict[int, int] = {}  # by the identity of what is asked; where all have the same, none
         self.left_out: list[str] = []  # pods that there is no time for
         self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
@@ -80,7 +82,7 @@ class Interner:
         for number, (ask, many) in enumerate(_in_turn(asked)):
             demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > FEW
             pairs = (len(self._turns) + 1) * self._topology.wide
-            if self._entries and (demanding or pairs > _PAIRS or enough()):
+            if self._entries and (demanding or pairs > _PAIRS * self._seconds or enough()):
                 self.left_out += [pod.key for copies in many for pod in copies]
                 continue
             names |= ask.requests.keys()
@@ -109,8 +111,7 @@ class Interner:
         for pod_class, members in found.values():
             pods = members[0] if len(members) == 1 else sorted(chain.from_iterable(members), key=age_order)
             pod_class.pods += [pod.key for pod in pods]
-        ordered = [pod_class for pod_class, _ in found.values()]
-        ordered.sort(key=lambda pod_class: _size_order(pod_class, axis))
+        ordered = sorted([one for one, _ in found.values()], key=lambda one: _size_order(one, axis))
         for index, pod_class in enumerate(ordered):
             pod_class.index = index
         return ordered

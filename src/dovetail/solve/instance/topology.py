@@ -98,15 +98,15 @@ class Topology:
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self.groups: list[Group] = []
-        self.wide = 0  # groups that any pod may belong to: their selectors ask for no value
+        self.wide = 0  # groups that any pod may belong to: their selectors ask for no label
         self._index: dict[GroupKey, int] = {}
         self._namespaces = namespaces
         # Pods are told apart by the labels that some group looks at, and by nothing else.
-        self._looked_at: tuple[str, ...] = ()
-        self._matched: dict[tuple[str, tuple[str | None, ...]], tuple[int, ...]] = {}
+        self._looked_at: frozenset[str] = frozenset()
+        self._matched: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, ...]] = {}
         self._indexed = 0  # groups whose selectors are indexed
-        self._likely: dict[tuple[str, str | None], list[int]] = {}  # by a label that their pods have
-        self._sought: frozenset[tuple[str, str]] = frozenset()  # the pairs of these
+        # By a label that their pods have; None stands for any value.
+        self._likely: dict[tuple[str, str | None], list[int]] = {}
         self._unlikely: list[int] = []  # groups that any pod may belong to
 
     def owners(self, pod: Pod, required: tuple[Requirements, ...]) -> Owner:
@@ -123,49 +123,41 @@ class Topology:
         """False only if no group counts a pod all of whose labels are among these."""
         if self._indexed < len(self.groups):
             self._index_selectors()
-        return bool(self._unlikely) or not self._sought.isdisjoint(tags)
+        sought, keys = self._likely.keys(), ((key, None) for key, _ in tags)
+        return bool(self._unlikely) or not (sought.isdisjoint(tags) and sought.isdisjoint(keys))
 
     def matching(self, namespace: str, labels: Mapping[str, str]) -> tuple[int, ...]:
         """The groups that count such a pod."""
-        if not self.groups:
-            return ()
         if self._indexed < len(self.groups):
             self._index_selectors()
-        key = (namespace, tuple([labels.get(name) for name in self._looked_at]))
-        found = self._matched.get(key)
+        seen = tuple(sorted([pair for pair in labels.items() if pair[0] in self._looked_at]))
+        found = self._matched.get((namespace, seen))
         if found is None:
             likely = [
                 index
-                for pair in zip(self._looked_at, key[1], strict=True)
-                for index in self._likely.get(pair, ())
+                for name, value in seen
+                for has in ((name, value), (name, None))
+                for index in self._likely.get(has, ())
             ]
             found = tuple(
                 index
                 for index in sorted({*likely, *self._unlikely})
                 if all(item.matches(namespace, labels) for item in self.groups[index].id.matchers)
             )
-            self._matched[key] = found
+            self._matched[namespace, seen] = found
         return found
 
     def _index_selectors(self) -> None:
-        """Sort new groups by a label value that their pods must have, so that most pods look at few."""
+        """Sort new groups by a label that their pods must have, so that most pods look at few."""
         for index in range(self._indexed, len(self.groups)):
-            exactly = (
-                item
-                for matcher in self.groups[index].id.matchers
-                for item in matcher.selector.expressions or ()
-                if item.operator == "In"
-            )
-            exact = next(exactly, None)
-            if exact is not None:
-                for value in exact.values:
-                    self._likely.setdefault((exact.key, value), []).append(index)
-            else:
+            asked = _asked(self.groups[index].id)
+            for has in asked:
+                self._likely.setdefault(has, []).append(index)
+            if not asked:
                 self._unlikely.append(index)
-        self._sought = frozenset((key, value) for key, value in self._likely if value is not None)
         different = {id(group.id.matchers): group.id.matchers for group in self.groups}  # many share theirs
         every = (item.selector.keys for matchers in different.values() for item in matchers)
-        self._looked_at = tuple(sorted(frozenset().union(*every)))
+        self._looked_at = frozenset().union(*every)
         self._indexed = len(self.groups)
         self._matched.clear()
 
@@ -192,11 +184,7 @@ class Topology:
         index = self._index.setdefault(key, len(self.groups))
         if index == len(self.groups):
             self.groups.append(Group(key))
-            self.wide += not any(
-                item.operator == "In"
-                for matcher in key.matchers
-                for item in matcher.selector.expressions or ()
-            )
+            self.wide += not _asked(key)
         return index
 
     def spread(
@@ -290,6 +278,15 @@ def _same_groups(one: Rules, other: Rules) -> bool:
         and one.preferred_affinity is other.preferred_affinity
         and one.preferred_anti is other.preferred_anti
     )
+
+
+def _asked(key: GroupKey) -> tuple[tuple[str, str | None], ...]:
+    """Labels of which each pod that the group counts has one; None stands for any value."""
+    every = [item for matcher in key.matchers for item in matcher.selector.expressions or ()]
+    exact = next((item for item in every if item.operator == "In"), None)
+    if exact is not None:
+        return tuple([(exact.key, value) for value in exact.values])
+    return tuple([(item.key, None) for item in every if item.operator == "Exists"][:1])
 
 
 def _key(key: str) -> str:
