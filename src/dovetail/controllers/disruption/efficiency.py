@@ -16,6 +16,9 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
 
 _QUESTION = ("the efficiency of all nodes",)
+# Pods of which a plan leaves work to prove more: of those of an evening's cluster once 18 instead of 15 % of
+# what its nodes cost. Of 150, 300, 600 and 1,000 the first plan took it all, and nothing more was proven.
+_FEW = 100
 
 COST = Metric(
     "dovetail_cluster_cost_dollars_per_hour",
@@ -71,7 +74,8 @@ class Efficiency:
         if cost:
             pods = tuple(unbound(pod) for view in views for pod in view.moving)
             leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
-            problem = replace(self._intake.problem(pods, {}, leaving), places=False)
+            problem = self._intake.problem(pods, {}, leaving)
+            problem = replace(problem, places=len(pods) <= _FEW)
             bound = min(await self._bound(problem), cost)
         self.latest = cost, bound
         metrics = context.metrics
