@@ -139,7 +139,7 @@ class Domains:
         self._limits = np.array(model.row_lower_)[some], np.array(model.row_upper_)[some]
         factors[variable[said], number] = factor[said]
         self._work.spend(factors.size // CELLS)
-        like = np.unique(factors, axis=0, return_inverse=True)[1].reshape(-1).tolist()
+        like = [said_of.tobytes() for said_of in factors]
         domains: list[tuple[dict[int, int], list[int]]] = []
         for at in np.flatnonzero(self._open.any(axis=0)).tolist():
             mine = {kind: rows.pods[kind][at] for kind in np.flatnonzero(self._open[:, at]).tolist()}
@@ -228,7 +228,7 @@ class Domains:
         return integer_program(cost, limits, (lower, np.append(self._limits[1], most)), entries)
 
 
-def _agree(known: Mapping[int, int], mine: Mapping[int, int], like: Sequence[int]) -> bool:
+def _agree(known: Mapping[int, int], mine: Mapping[int, int], like: Sequence[bytes]) -> bool:
     """True iff rows say the same of pods, by kind, wherever both have any."""
     return all(like[known.get(kind, pods)] == like[pods] for kind, pods in mine.items())
 
