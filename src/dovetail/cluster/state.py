@@ -242,6 +242,11 @@ class State:
         self._nominated.pop(name, None)
         self._nominated[name] = now + self._window
 
+    def nominations(self) -> frozenset[str]:
+        """The names of all claims and nodes that are nominated now."""
+        now = self._clock.monotonic()
+        return frozenset(name for name, until in self._nominated.items() if until > now)
+
     def nominated(self, machine: Machine) -> bool:
         """True iff the machine is nominated now, under either of its names."""
         known = self._nominated

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
+from dataclasses import dataclass, field
 from operator import is_
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.cluster.nodes import Machine
@@ -14,53 +15,63 @@ from dovetail.controllers.prices import Offer, offer_of
 from dovetail.disrupt.candidates import NodeView
 from dovetail.model import labels
 
-_NONE: Mapping[str, NodeView] = {}
+
+@dataclass(slots=True)
+class _Offers:
+    """A pool, and what its nodes cost."""
+
+    pool: NodePool | None
+    prices: Mapping[Offer, int] = field(default_factory=dict)
+    volumes: int = 0
+
+    def same(self, other: _Offers | None) -> bool:
+        """True iff the pool and the prices are the very same."""
+        return (
+            other is not None
+            and self.pool is other.pool
+            and self.prices is other.prices
+            and self.volumes == other.volumes
+        )
+
+    def price(self, claim: NodeClaim) -> int | None:
+        """What the claim's node costs; None if that is not known."""
+        instance = self.prices.get(offer_of(claim))
+        return None if instance is None else instance + self.volumes
 
 
-def node_views(
-    context: Context, queued: Collection[str], known: Mapping[str, NodeView] = _NONE
-) -> tuple[NodeView, ...]:
-    """Every claim of ours with what stands on its node; `queued` are claims that a command disrupts.
+def node_views(context: Context, queued: Collection[str]) -> tuple[NodeView, ...]:
+    """Every claim of ours with what stands on its node; `queued` are claims that a command disrupts."""
+    offers = _all_offers(context)
+    return tuple(
+        _view(context, claim, offers[_pool_of(claim)], taken=claim.metadata.name in queued)
+        for claim in context.state.all(NodeClaim)
+    )
 
-    Of `known`, by the claim's name, those are in it again of which all is the very same: what was worked out
-    of them need not be worked out again.
-    """
-    state = context.state
-    found = []
-    pools: dict[str, NodePool | None] = {}
-    tables: dict[str, Mapping[Offer, int]] = {}
-    volumes: dict[str, int] = {}
-    for claim in state.all(NodeClaim):
-        name = claim.metadata.labels.get(labels.NODEPOOL, "")
-        if name not in pools:
-            pools[name] = state.get(NodePool, name)
-        pool = pools[name]
-        if pool is not None and name not in tables:
-            with context.panics.alone("disruption", name, pool):  # without prices its nodes stay
-                tables[name], volumes[name] = {}, 0
-                volumes[name] = context.volume_price(pool)
-                tables[name] = context.prices.of(name, context.instance_types(pool))
-        instance = tables.get(name, {}).get(offer_of(claim))
-        node = state.node_of(claim)
-        machine = Machine(node, claim)
-        pods: tuple[Pod, ...] = state.pods_on(node.metadata.name) if node is not None else ()
-        nominated, going = state.nominated(machine), state.going(machine)
-        taken = claim.metadata.name in queued
-        price = None if instance is None else instance + volumes[name]
-        old = known.get(claim.metadata.name)
-        if (
-            old is not None
-            and old.claim is claim
-            and old.node is node
-            and old.pool is pool
-            and old.pods is pods
-            and (old.nominated, old.going, old.queued, old.price) == (nominated, going, taken, price)
-        ):
-            found.append(old)
-        else:
-            view = NodeView(claim, node, pool, pods, nominated, going, taken, price)
-            found.append(view.like(old) if old is not None and old.pods is pods else view)
-    return tuple(found)
+
+def _pool_of(claim: NodeClaim) -> str:
+    return claim.metadata.labels.get(labels.NODEPOOL, "")
+
+
+def _all_offers(context: Context) -> dict[str, _Offers]:
+    """By the name of a pool that some claim is of."""
+    found: dict[str, _Offers] = {}
+    for name in map(_pool_of, context.state.all(NodeClaim)):
+        if name in found:
+            continue
+        found[name] = mine = _Offers(context.state.get(NodePool, name))
+        if mine.pool is not None:
+            with context.panics.alone("disruption", name, mine.pool):  # without prices its nodes stay
+                mine.volumes = context.volume_price(mine.pool)
+                mine.prices = context.prices.of(name, context.instance_types(mine.pool))
+    return found
+
+
+def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -> NodeView:
+    state, node = context.state, context.state.node_of(claim)
+    machine = Machine(node, claim)
+    pods: tuple[Pod, ...] = state.pods_on(node.metadata.name) if node is not None else ()
+    nominated, going = state.nominated(machine), state.going(machine)
+    return NodeView(claim, node, offers.pool, pods, nominated, going, taken, offers.price(claim))
 
 
 class Views:
@@ -68,14 +79,49 @@ class Views:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._changed = context.state.follow()
         self._known: dict[str, NodeView] = {}  # by the claim's name
+        self._offers: dict[str, _Offers] = {}  # by the pool's name, as of the last look
         self._last: tuple[NodeView, ...] = ()
 
     def now(self, queued: Collection[str]) -> tuple[NodeView, ...]:
-        """See `node_views`. The very same tuple while all of them are the same."""
-        views = node_views(self._context, queued, self._known)
-        same = len(views) == len(self._last) and all(map(is_, views, self._last))
-        if not same:
+        """As `node_views`. The very same tuple while all of them are the same."""
+        context, known = self._context, self._known
+        changed, nominated = self._taken(), context.state.nominations()
+        offers = _all_offers(context)
+        same = {name for name, each in offers.items() if each.same(self._offers.get(name))}
+        views = []
+        for claim in context.state.all(NodeClaim):
+            name, pool = claim.metadata.name, _pool_of(claim)
+            old, taken = known.get(name), name in queued
+            if (
+                old is None
+                or name in changed
+                or old.name in changed
+                or pool not in same
+                or old.queued != taken
+                or old.nominated != (name in nominated or old.name in nominated)
+            ):
+                old = _renewed(old, _view(context, claim, offers[pool], taken=taken))
+            views.append(old)
+        self._offers = offers
+        if len(views) != len(self._last) or not all(map(is_, views, self._last)):
             self._known = {view.claim.metadata.name: view for view in views}
-            self._last = views
+            self._last = tuple(views)
         return self._last
+
+    def _taken(self) -> Set[str]:
+        """Names of the nodes and claims of which something changed since they were taken last."""
+        state, names = self._context.state, set(self._changed)
+        self._changed.clear()
+        nodes = [node for name in names if (node := state.get(Node, name)) is not None]
+        return names.union(claim.metadata.name for node in nodes for claim in state.claims_of(node))
+
+
+def _renewed(old: NodeView | None, view: NodeView) -> NodeView:
+    """The old one if all of it is the very same; what was worked out of the very same pods is known."""
+    if old is None or old.pods is not view.pods:
+        return view
+    same = old.claim is view.claim and old.node is view.node and old.pool is view.pool
+    state = (old.nominated, old.going, old.queued, old.price)
+    return old if same and state == (view.nominated, view.going, view.queued, view.price) else view.like(old)
