@@ -18,7 +18,7 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
 from dovetail.disrupt.consolidation.candidates import candidate_of, candidates, closed, obstacle, restless
 from dovetail.disrupt.consolidation.churn import Moves
-from dovetail.disrupt.consolidation.judge import check, judged, mixed
+from dovetail.disrupt.consolidation.judge import check, crowds_out, judged, mixed
 from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
@@ -284,6 +284,29 @@ def test_pods_that_waited_before_do_not_count_against_a_move() -> None:
     left = (Unschedulable("default/waiting", "no room"),)
     plan = Plan(claims=(bought(1, "waiting"),), existing={"c": ("default/x",)}, unschedulable=left)
     assert judged(asked, asked.candidates, asked.without(asked.candidates), plan).claims == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "refused"),
+    [
+        (Plan(claims=(bought(1, "leaving"),), existing={"c": ("default/x",)}), True),
+        (Plan(unschedulable=(Unschedulable("default/leaving", "no room"),)), True),
+        (Plan(claims=(bought(1, "x", "leaving"),)), False),  # they share what the move pays for
+        (Plan(claims=(bought(1, "lost"),), existing={"c": ("default/x", "default/leaving")}), False),
+        (Plan(unschedulable=(Unschedulable("default/lost", "no room"),)), False),
+    ],
+)
+def test_a_move_takes_no_room_that_pods_on_their_way_count_on(plan: Plan, refused: bool) -> None:
+    keys = {"leaving": "default/leaving", "lost": "default/lost"}  # the second has no place anyway
+    asked = question(
+        candidate("a", 100_000_000, "x"),
+        moving=frozenset(keys.values()),
+        settled=frozenset({keys["leaving"]}),
+    )
+    assert crowds_out(asked, asked.candidates, plan) is refused
+    if refused:
+        with pytest.raises(Refused, match="would lose their places"):
+            judged(asked, asked.candidates, asked.without(asked.candidates), plan)
 
 
 @pytest.mark.parametrize(

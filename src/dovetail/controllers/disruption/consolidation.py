@@ -281,6 +281,7 @@ class Consolidation:
             restless(views),
             options.spot_to_spot,
             frozenset(pod.key for pod in moving),
+            frozenset(pod.key for pod in moving if self._context.state.moves_to(pod) is not None),
             all_of_them,
             fresh(views, self._context.clock.now()),
             self._lately(views),

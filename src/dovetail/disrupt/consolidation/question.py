@@ -131,8 +131,9 @@ class Question:
     """Which of the candidates should go? `problem` has every node that stays for now, with its pods.
 
     Its own pods are those that need a place anyway: they are part of every what-if. Those that are `moving`
-    (by key) are on nodes on their way out. No pod is moved to a `restless` node to save another, but what is
-    bought is no larger for it: pods have room there.
+    (by key) are on nodes on their way out; those of them that are `settled` have a place elsewhere. No pod
+    is moved to a `restless` node to save another, but what is bought is no larger for it: pods have room
+    there.
     """
 
     problem: Problem
@@ -143,6 +144,7 @@ class Question:
     restless: frozenset[str] = frozenset()  # nodes that none is moved to where nothing is bought
     spot_to_spot: bool = False
     moving: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
     totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
     # Nodes that a command bought within the hour: to take one undoes it. Until when (nanoseconds).
     fresh: Mapping[str, int] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from dovetail.disrupt.consolidation.chain import FEW, MOST_NODES, first, orders,
 from dovetail.disrupt.consolidation.churn import REST, MoveBudget, rests_since
 from dovetail.disrupt.consolidation.deletes import Room, deletable, given_up
 from dovetail.disrupt.consolidation.irreplaceable_spot import FreeRoom, held_back
-from dovetail.disrupt.consolidation.judge import check, judged, mixed
+from dovetail.disrupt.consolidation.judge import check, crowds_out, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, UNSETTLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question, Refusal
@@ -598,7 +598,7 @@ class _Search:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
                 waits = refused.names if isinstance(refused, _Unsettled) else frozenset()
-            fleeting = mixed(chosen, plan)
+            fleeting = mixed(chosen, plan) or crowds_out(self._question, chosen, plan)
             if only_room and (stay := given_up(self._question, chosen, plan)):
                 # Others that need a place anyway may have taken the room.
                 text, fleeting = SPOT_DISABLED, bool(self._question.problem.pods)
