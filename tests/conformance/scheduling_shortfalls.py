@@ -53,7 +53,6 @@ KEPT = _each(
 # 300,000 that all others get here. A default deadline has 1,000,000.
 MORE_WORK = {
     "basic-large-001": 1_000_000,
-    "mixed-000": 1_000_000,
     "mixed-009": 10_000_000,
     # Since its plan of three million is cheaper ($1.918 an hour; 1.928 with ten before), and keeps other
     # promises: $1.860 is proven of those with ten million, 1.887 with thirty.

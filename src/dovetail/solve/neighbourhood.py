@@ -47,7 +47,7 @@ def followed(context: SolveContext, target_nodes: tuple[TargetNode, ...], known:
     enough = max(LEAST, int(LITTLE * work.rest))
     pods = sum(len(pods) for node in target_nodes for *_, pods in node.pods)
     most = max(enough, min(_SEATED * pods, int(HALF * work.rest))) // PER_UNIT
-    moves = [Move(target_nodes, turns=turns, most=most) for turns in turns_of(target_nodes)]
+    moves = [Move(target_nodes, turns=turns, most=most) for turns in turns_of(context.instance, target_nodes)]
     views: list[tuple[Opened, Strategy]] = [({}, Strategy())]
     if matters(context.instance):
         fresh = opened_by(context.instance, target_nodes)

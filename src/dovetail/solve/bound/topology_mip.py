@@ -188,7 +188,7 @@ class TopologyBound:
         patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
         if listed and patterns is None:
             pods = 0 if rows.topology_sites.times else rows.topology_sites.demand.sum()
-            few = len(rows.pods) <= _FEW_KINDS and pods <= _FEW_PODS
+            few = len(rows.pods) <= (_FEW_KINDS if pods <= _FEW_PODS else TRIES)
             return self._by_few(rows, price, HALF) if early and few else Ruled(), None
         if listed:
             return self._by_patterns(rows, patterns, price), None

@@ -351,13 +351,19 @@ def _pattern(parts: Sequence[Part]) -> tuple[list[Item], tuple[tuple[int, int], 
     return items, tuple((index, len(bundles)) for index, (_, bundles) in enumerate(parts))
 
 
-def turns_of(target_nodes: Sequence[TargetNode]) -> Iterator[tuple[int, ...]]:
-    """Orders of pod classes that are worth a try: all where there are few pod classes."""
-    pod_classes = sorted({pod_class for target_node in target_nodes for pod_class, *_ in target_node.pods})
-    if factorial(len(pod_classes)) <= SEVERAL:
-        yield from permutations(pod_classes)
-    else:
-        yield from (tuple(pod_classes), tuple(reversed(pod_classes)))
+def turns_of(instance: Instance, target_nodes: Sequence[TargetNode]) -> Iterator[tuple[int, ...]]:
+    """Orders of pod classes that are worth a try: all where there are few pod classes. First those with a
+    spread that counts only others, which may stand unevenly once these are there."""
+    groups, classes = instance.topology.groups, instance.pod_classes
+
+    def settles(index: int) -> bool:
+        counted = set(classes[index].levels[0].owned).difference(classes[index].matching)
+        return any(groups[group].id.kind == SPREAD for group in counted)
+
+    pods = {pod_class for target_node in target_nodes for pod_class, *_ in target_node.pods}
+    order = sorted(pods, key=lambda index: (not settles(index), index))
+    every = factorial(len(order)) <= SEVERAL
+    yield from permutations(order) if every else (tuple(order), tuple(reversed(order)))
 
 
 def opened_by(instance: Instance, target_nodes: Sequence[TargetNode]) -> Opened:

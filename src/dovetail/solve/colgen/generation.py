@@ -13,7 +13,7 @@ import numpy as np
 
 from dovetail.model.arrays import Amounts, Floats
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import MOST, STEP, SolveBudget
+from dovetail.solve.budget import MOST, STEP, Part, SolveBudget
 from dovetail.solve.colgen.exchange_pricing import Exchange
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
@@ -94,7 +94,7 @@ class Generator:
                     added += self._filled(now)
                 if added < FEW_NEW:
                     for width in (NARROW, WIDE):
-                        found = self._searched(now, width)
+                        found = self._searched(now, width, part)
                         added += found
                         if found or not part.left or self.bound > now.cost * OPTIMAL:
                             break
@@ -152,11 +152,11 @@ class Generator:
         order = np.argsort(-gain, kind="stable")
         return self._added(counts[order[gain[order] > PAYS]], NEW)
 
-    def _searched(self, now: Fractions, width: int) -> int:
+    def _searched(self, now: Fractions, width: int, part: Part) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
         found, most = [self._master.counts[:0]], np.full(len(self.pricing.price), np.inf)
         for column, price in enumerate(self.pricing.price.tolist()):
-            if not self._work.left:
+            if not part.left:
                 break
             best = self._knapsacks.run(column, now.dual_values, price * (1 + PAYS), width)
             found.append(best.counts[:FEW_NEW])
@@ -176,11 +176,11 @@ class Generator:
             before = int(rest.sum())
             for pattern, number in self._whole(now):
                 rest = self._buy(np.minimum(self._master.counts[pattern], rest), number, rest, bought)
-            if not part.left or int(rest.sum()) == before:
+            if not self._work.left or int(rest.sum()) == before:
                 break
             self._master.demand(rest)
             now = self._solve()
-            for _ in range(rounds):
+            for _ in range(rounds if part.left else 0):
                 used = np.flatnonzero(now.nodes > LINEAR)
                 added = self._master.add(np.minimum(self._master.counts[used], rest))
                 added += self._exchanged(now, rest, rows, NEW)
