@@ -1,15 +1,18 @@
-"""Speed and memory of whole simulations: the evening rush, a crowd of pods at a limit, a large cluster's day.
+"""Speed and memory of whole simulations: an evening, a crowd of pods at a limit, a day, an hour of many pods.
 
-python -m benchmarks.simulate [--pods 1000] [--hours 24] [--day-pods 5000] [--only NAME] [--json FILE]
+python -m benchmarks.simulate [--pods 1000] [--hours 24] [--day-pods 5000] [--standing-pods 5000]
+    [--minutes 60] [--only NAME] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,11 +24,16 @@ from dovetail.cli.main import readers_may_leave
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import Scenario, load
 from dovetail.testing.guests import node_class
+from dovetail.units.quantity import parse_quantity
 
 EVENING_RUSH = Path(__file__).parent.parent / "examples" / "evening-rush"
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 TEAMS = 10
 SERVICES = 50
+SIZES = (("500m", "1Gi"), ("1", "3Gi"), ("1500m", "2Gi"), ("2", "6Gi"), ("2500m", "4Gi"))  # of services' pods
+ZONES = tuple(f"us-east-1{letter}" for letter in "abcd")
+STANDING = ("m5.4xlarge", "m5a.4xlarge", "m6a.4xlarge", "m6i.4xlarge")  # with memory for any ten such pods
+STANDING_CPU = parse_quantity("15.8")  # of these nodes for pods
 ROW = (
     "{scenario:14} {pods:6} pods {wallSeconds:7.2f} s wall {cpuSeconds:7.2f} s CPU "
     "{speedup:6.0f} x real time {eventsPerSecond:8.0f} events/s "
@@ -39,13 +47,16 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=1000, help="of the stress scenario")
     parser.add_argument("--hours", type=float, default=24, help="how long the day is")
     parser.add_argument("--day-pods", type=int, default=5000, help="of the day; a node for ten of them")
-    parser.add_argument("--only", choices=("evening-rush", "stress", "day"))
+    parser.add_argument("--standing-pods", type=int, default=5000, help="there at the start; a node for ten")
+    parser.add_argument("--minutes", type=float, default=60, help="how long these are played")
+    parser.add_argument("--only", choices=("evening-rush", "stress", "day", "standing"))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     runs: dict[str, Callable[[], dict[str, Any]]] = {
         "evening-rush": lambda: _apart(_evening_rush),
         "stress": lambda: _apart(_stress, arguments.pods),
         "day": lambda: _apart(_day, arguments.day_pods, arguments.hours),
+        "standing": lambda: _apart(_standing, arguments.standing_pods, arguments.minutes),
     }
     rows = [run() for name, run in runs.items() if arguments.only in (None, name)]
     for row in rows:
@@ -73,6 +84,12 @@ def _stress(pods: int) -> dict[str, Any]:
 def _day(pods: int, hours: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         write_day(Path(folder), pods, hours)
+        return _measure(load(Path(folder)))
+
+
+def _standing(pods: int, minutes: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        write_standing(Path(folder), pods, minutes)
         return _measure(load(Path(folder)))
 
 
@@ -124,22 +141,40 @@ def write_stress(folder: Path, pods: int) -> None:
 
 def write_day(folder: Path, pods: int, hours: float) -> None:
     """Fifty services of unequal pods, half of which follow a day's traffic; nodes of at most 16 vCPU."""
-    services = [_service(number, max(2, pods // SERVICES)) for number in range(SERVICES)]
-    moving = [service for number, service in enumerate(services) if number % 2]
-    scenario = {
+    _write(folder / "scenario.yaml", _day_scenario("day", pods, "2026-03-02T00:00", hours * 60))
+    _write_services(folder, pods)
+
+
+def write_standing(folder: Path, pods: int, minutes: float) -> None:
+    """The day's services on spot nodes that are there at 08:00, from when on traffic rises."""
+    scenario = _day_scenario("standing", pods, "2026-03-02T08:00", minutes)
+    scenario |= {"nodes": {"file": "nodes.jsonl"}, "settings": {"provider": "simulated"}}
+    _write(folder / "scenario.yaml", scenario)
+    _write_services(folder, pods)
+    lines = [json.dumps(node) for node in _standing_nodes(max(2, pods // SERVICES))]
+    (folder / "nodes.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _day_scenario(name: str, pods: int, start: str, minutes: float) -> dict[str, Any]:
+    replicas = max(2, pods // SERVICES)
+    return {
         "apiVersion": "simulation.dovetail.dev/v1alpha1",
         "kind": "Scenario",
-        "name": "day",
+        "name": name,
         "region": "us-east-1",
-        "start": "2026-03-02T00:00",
-        "duration": f"{round(hours * 60)}m",
+        "start": start,
+        "duration": f"{round(minutes)}m",
         "cluster": {"name": "stress"},
         "nodeGroups": [
             {"name": "base", "instanceType": "m5.2xlarge", "count": 2, "zones": ["us-east-1a", "us-east-1b"]}
         ],
-        "traffic": [_traffic(service, max(2, pods // SERVICES)) for service in moving],
+        "traffic": [_traffic(_service(number, replicas), replicas) for number in range(1, SERVICES, 2)],
     }
-    _write(folder / "scenario.yaml", scenario)
+
+
+def _write_services(folder: Path, pods: int) -> None:
+    replicas = max(2, pods // SERVICES)
+    services = [_service(number, replicas) for number in range(SERVICES)]
     pool = _pool(pods)
     pool["spec"]["template"]["spec"]["requirements"] = [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
@@ -148,16 +183,39 @@ def write_day(folder: Path, pods: int, hours: float) -> None:
     ]
     pool["spec"]["limits"] = {"cpu": str(pods * 4)}
     _write(folder / "pool.json", {"apiVersion": "v1", "kind": "List", "items": [pool, node_class("stress")]})
-    scalers = [_scaler(service, max(2, pods // SERVICES)) for service in moving]
+    scalers = [_scaler(service, replicas) for number, service in enumerate(services) if number % 2]
     _write(folder / "services.json", {"apiVersion": "v1", "kind": "List", "items": services + scalers})
+
+
+def _standing_nodes(replicas: int) -> Iterator[dict[str, Any]]:
+    """Lines of the file of nodes: as many pods of each service in each zone, in any order on one node after
+    the other.
+    """
+    draw = random.Random(0)
+    for turn, zone in enumerate(ZONES):
+        pods = [number for number in range(SERVICES) for _ in range(turn, replicas, len(ZONES))]
+        draw.shuffle(pods)
+        nodes = 0
+        while pods:
+            free, there = STANDING_CPU, Counter[str]()
+            while pods and (free := free - parse_quantity(SIZES[pods[-1] % len(SIZES)][0])).nanos >= 0:
+                there[f"Deployment/default/service-{pods.pop()}"] += 1
+            nodes += 1
+            yield {
+                "name": f"node-{turn}-{nodes}",
+                "nodePool": "default",
+                "instanceType": draw.choice(STANDING),
+                "zone": zone,
+                "capacityType": "spot",
+                "age": "24h",
+                "pods": there,
+            }
 
 
 def _service(number: int, replicas: int) -> dict[str, Any]:
     service = _team(number, replicas)
     service["metadata"]["name"] = f"service-{number}"
-    cpu, memory = (("500m", "1Gi"), ("1", "3Gi"), ("1500m", "2Gi"), ("2", "6Gi"), ("2500m", "4Gi"))[
-        number % 5
-    ]
+    cpu, memory = SIZES[number % len(SIZES)]
     container = service["spec"]["template"]["spec"]["containers"][0]
     container["resources"]["requests"] = {"cpu": cpu, "memory": memory}
     return service
