@@ -102,12 +102,16 @@ class NodeView:
         return replace(self, pods=pods, used=used)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Topology:
     """The domain of each node that takes part, by the node's name, and every domain once."""
 
-    domains: Mapping[str, str]
+    domains: dict[str, str]
     distinct: tuple[str, ...]
+
+
+# Labels that a node has to have, the one whose values are the domains, and what else nodes have to be.
+Where = tuple[tuple[str, ...], str, NodeRule | None]
 
 
 # Namespace, sorted labels, is it terminating?
@@ -143,16 +147,20 @@ class ClusterView:
         self._groups: dict[_Group, dict[str, int]] = {}
         self._anti: dict[AffinityRule, dict[str, int]] = {}
         # What follows from the nodes' labels alone, and from which groups there are; forgotten with those.
-        self._topologies: dict[tuple[tuple[str, ...], str, NodeRule | None], Topology] = {}
+        self._topologies: dict[Where, Topology] = {}
         self._counted: dict[SpreadRule, list[_Group]] = {}
+        # Invariant: counts are positive, and each is of a known topology.
+        self._sums: dict[_Group, dict[Where, dict[str, int]]] = {}
         for node in nodes:
             self.set_node(node)
 
     def set_node(self, node: NodeView) -> None:
         """Add a node, or replace what is known of one; its pods stay."""
         old = self.nodes.get(node.name)
-        if old is None or old.labels != node.labels:
-            self._topologies.clear()
+        if old is None:
+            self._join(node)
+        elif old.labels != node.labels:
+            self._forget_topologies()
         if old is not None:
             node.pods, node.used = old.pods, old.used
             self.nodes[node.name] = node
@@ -172,7 +180,7 @@ class ClusterView:
             self._unplace(key, facts, node)
             self._strays.setdefault(name, {})[key] = facts
         del self.nodes[name]
-        self._topologies.clear()
+        self._forget_topologies()
         self.version += 1
         self.on_change(name)
 
@@ -216,29 +224,23 @@ class ClusterView:
 
     def counted(self, rule: SpreadRule) -> dict[str, int]:
         """Pods per node that the rule counts: terminating ones are not among them."""
-        groups = self._counted.get(rule)
-        if groups is None:
-            groups = self._counted[rule] = [
-                group for group in self._groups if not group[2] and rule.counts(group[0], dict(group[1]))
-            ]
-        return _summed(self._groups[group] for group in groups)
+        return _summed(self._groups[group] for group in self._groups_of(rule))
 
-    def alike(self, namespace: str, marks: Mapping[str, str]) -> dict[str, int]:
-        """Pods per node of that namespace with these very labels, without terminating ones."""
-        return dict(self._groups.get((namespace, tuple(sorted(marks.items())), False), {}))
+    def counted_in(self, rule: SpreadRule, where: Where) -> Mapping[str, int]:
+        """Those per domain; a domain without any may be missing."""
+        return _summed(self._summed_up(group, where) for group in self._groups_of(rule))
 
-    def topology(self, keys: tuple[str, ...], key: str, allowed: NodeRule | None) -> Topology:
-        """The domains of `key` among nodes that have all of the labels `keys`, and that the rule allows."""
-        known = self._topologies.get((keys, key, allowed))
+    def alike_in(self, namespace: str, marks: Mapping[str, str], where: Where) -> Mapping[str, int]:
+        """Pods per domain of that namespace with these very labels, without terminating ones."""
+        group = (namespace, tuple(sorted(marks.items())), False)
+        return self._summed_up(group, where) if group in self._groups else {}
+
+    def topology(self, where: Where) -> Topology:
+        """The domains among nodes that have all of the labels, and that the rule allows."""
+        known = self._topologies.get(where)
         if known is None:
-            domains = {
-                node.name: node.labels[key]
-                for node in self.nodes.values()
-                if all(one in node.labels for one in keys)
-                and (allowed is None or allowed.matches(node.name, node.labels))
-            }
-            known = Topology(domains, tuple(dict.fromkeys(domains.values())))
-            self._topologies[keys, key, allowed] = known
+            domains = {name: node.labels[where[1]] for name, node in self.nodes.items() if _in(where, node)}
+            known = self._topologies[where] = Topology(domains, tuple(dict.fromkeys(domains.values())))
         return known
 
     def anti_affinity(self) -> Iterator[tuple[AffinityRule, Iterable[str]]]:
@@ -260,9 +262,11 @@ class ClusterView:
             assert {k: v for k, v in used.items() if v} == {k: v for k, v in node.used.items() if v}
         assert (groups, anti) == (self._groups, self._anti)
         fresh = ClusterView(self.nodes.values(), self.namespaces, self.volumes, self._resolve)
-        assert self._topologies == {known: fresh.topology(*known) for known in self._topologies}
+        assert self._topologies == {known: fresh.topology(known) for known in self._topologies}
         for spreading in self._counted:
             assert self.counted(spreading) == self.counts(partial(_counted, spreading))
+        for group, sums in self._sums.items():
+            assert sums == {where: self._sum(group, where) for where in sums}
 
     def _place(self, key: str, facts: PodFacts, node: NodeView) -> None:
         node.pods[key] = facts
@@ -275,12 +279,55 @@ class ClusterView:
         self._recount(facts, node.name, -1)
 
     def _recount(self, facts: PodFacts, node: str, change: int) -> None:
-        groups = len(self._groups)
-        _count(self._groups, _group(facts), node, change)
+        groups, group = len(self._groups), _group(facts)
+        _count(self._groups, group, node, change)
         if len(self._groups) != groups:
             self._counted.clear()
+            self._sums.pop(group, None)
+        for where, sums in self._sums.get(group, {}).items():
+            domain = self._topologies[where].domains.get(node)
+            if domain is not None:
+                sums[domain] = sums.get(domain, 0) + change
+                if not sums[domain]:
+                    del sums[domain]
         for rule in facts.affinity.anti_affinity:
             _count(self._anti, rule, node, change)
+
+
+    def _join(self, node: NodeView) -> None:
+        """A node comes, after all others: most that is known of topologies stays."""
+        for where, known in self._topologies.items():
+            if _in(where, node):
+                domain = known.domains[node.name] = node.labels[where[1]]
+                if domain not in known.distinct:
+                    known.distinct = (*known.distinct, domain)
+
+    def _forget_topologies(self) -> None:
+        self._topologies.clear()
+        self._sums.clear()
+
+    def _groups_of(self, rule: SpreadRule) -> list[_Group]:
+        groups = self._counted.get(rule)
+        if groups is None:
+            groups = self._counted[rule] = [
+                group for group in self._groups if not group[2] and rule.counts(group[0], dict(group[1]))
+            ]
+        return groups
+
+    def _summed_up(self, group: _Group, where: Where) -> Mapping[str, int]:
+        """Pods of the group per domain. Kept by the change: each pod that waits or comes asks for it."""
+        known = self._sums.setdefault(group, {})
+        if where not in known:
+            known[where] = self._sum(group, where)
+        return known[where]
+
+    def _sum(self, group: _Group, where: Where) -> dict[str, int]:
+        domains, sums = self.topology(where).domains, dict[str, int]()
+        for name, count in self._groups[group].items():
+            domain = domains.get(name)
+            if domain is not None:
+                sums[domain] = sums.get(domain, 0) + count
+        return sums
 
 
 class Without(ClusterView):
@@ -309,15 +356,24 @@ class Without(ClusterView):
         """As of the base, without those that are gone."""
         return self.counts(partial(_counted, rule))
 
-    def alike(self, namespace: str, marks: Mapping[str, str]) -> dict[str, int]:
+    def counted_in(self, rule: SpreadRule, where: Where) -> Mapping[str, int]:
         """As of the base, without those that are gone."""
-        return self.counts(
-            lambda theirs, others, leaving: not leaving and theirs == namespace and others == marks
-        )
+        gone = sum(_counted(rule, one.namespace, one.labels, one.pod.deleting) for one in self._gone)
+        return self._less(self._base.counted_in(rule, where), gone, where)
 
-    def topology(self, keys: tuple[str, ...], key: str, allowed: NodeRule | None) -> Topology:
+    def alike_in(self, namespace: str, marks: Mapping[str, str], where: Where) -> Mapping[str, int]:
+        """As of the base, without those that are gone."""
+        group = (namespace, tuple(sorted(marks.items())), False)
+        gone = sum(_group(one) == group for one in self._gone)
+        return self._less(self._base.alike_in(namespace, marks, where), gone, where)
+
+    def topology(self, where: Where) -> Topology:
         """As of the base: what runs on a node does not matter."""
-        return self._base.topology(keys, key, allowed)
+        return self._base.topology(where)
+
+    def _less(self, counts: Mapping[str, int], gone: int, where: Where) -> Mapping[str, int]:
+        domain = self.topology(where).domains.get(self._node)
+        return counts if domain is None else {**counts, domain: counts.get(domain, 0) - gone}
 
     def anti_affinity(self) -> Iterator[tuple[AffinityRule, Iterable[str]]]:
         """As of the base, without those that are gone."""
@@ -326,6 +382,13 @@ class Without(ClusterView):
             left = [name for name, n in nodes.items() if n > (gone[rule] if name == self._node else 0)]
             if left:
                 yield rule, left
+
+
+def _in(where: Where, node: NodeView) -> bool:
+    keys, key, allowed = where
+    if key not in node.labels or any(one not in node.labels for one in keys):
+        return False
+    return allowed is None or allowed.matches(node.name, node.labels)
 
 
 def _counted(rule: SpreadRule, namespace: str, labels: Mapping[str, str], terminating: bool) -> bool:

@@ -212,13 +212,15 @@ def spread_counts(facts: PodFacts, view: ClusterView) -> tuple[SpreadCount, ...]
 def _per_domain(
     rule: SpreadRule, keys: tuple[str, ...], facts: PodFacts, view: ClusterView
 ) -> dict[str, int]:
-    """A look at the nodes with pods that the rule counts; at all nodes if taints matter."""
-    topology = view.topology(keys, rule.key, facts.node_rule if rule.honor_affinity else None)
-    domains, distinct = topology.domains, topology.distinct
-    if rule.honor_taints:
-        domains = {name: domain for name, domain in domains.items() if not taints(facts, view.nodes[name])}
-        distinct = tuple(dict.fromkeys(domains.values()))
-    counts = dict.fromkeys(distinct, 0)
+    """A look at the domains; at all nodes if taints matter."""
+    where = keys, rule.key, facts.node_rule if rule.honor_affinity else None
+    topology = view.topology(where)
+    if not rule.honor_taints:
+        return {**dict.fromkeys(topology.distinct, 0), **view.counted_in(rule, where)}
+    domains = {
+        name: domain for name, domain in topology.domains.items() if not taints(facts, view.nodes[name])
+    }
+    counts = dict.fromkeys(domains.values(), 0)
     for name, count in view.counted(rule).items():
         domain = domains.get(name)
         if domain is not None:
@@ -400,6 +402,7 @@ class Placement:
     def __init__(self, pod: Pod, view: ClusterView) -> None:
         self.facts = view.facts(pod)
         self.view = view
+        self._spread_in: dict[tuple[str | None, ...], Reasons] = {}  # what `spread` says of nodes in domains
 
     @cached_property
     def nowhere(self) -> str:
@@ -442,7 +445,7 @@ class Placement:
                 return found
         return ()
 
-    @property
+    @cached_property
     def local(self) -> bool:
         """True iff it matters on no node which pods run on another, nor whose pods run on it."""
         rules = self.facts.affinity
@@ -455,7 +458,12 @@ class Placement:
             known = neighbours_with(self.neighbours, self.facts, node, nominated, self.view.namespaces)
             if found := spread(counts, node) or inter_pod(self.facts, known, node):
                 return found
-        return spread(self.spread, node) or inter_pod(self.facts, self.neighbours, node)
+        if self.local:
+            return ()
+        domains = tuple([node.labels.get(item.rule.key) for item in self.spread])
+        if domains not in self._spread_in:
+            self._spread_in[domains] = spread(self.spread, node)
+        return self._spread_in[domains] or inter_pod(self.facts, self.neighbours, node)
 
 
 def examine(pod: Pod, node: str, view: ClusterView) -> Reasons:
