@@ -112,7 +112,7 @@ def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> 
         _spread(pod, feasible, cluster.view),
         _stretched(_pod_affinity(pod, feasible, cluster)),
     )
-    return [one + 2 * two + 3 * three + 2 * four + 2 * five for one, two, three, four, five in zip(*parts, strict=True)]
+    return [a + 2 * b + 3 * c + 2 * d + 2 * e for a, b, c, d, e in zip(*parts, strict=True)]
 
 
 def best_node(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy, seed: int, draw: str) -> NodeView:

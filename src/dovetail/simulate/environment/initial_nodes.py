@@ -4,7 +4,6 @@ while, and the pods that ran on them, each of which is made where it was.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -53,7 +52,8 @@ class InitialNodes:
         self._until = clock.now() + _FIRST_MOMENTS
         self._server: MemoryServer | None = None
         self._free: dict[str, Resources] = {}  # node -> room for pods that are no daemons'
-        self._places: dict[str, Counter[str]] = {}  # workload -> node -> pods that ran there
+        # Workload -> node -> pods that ran there and are not made yet; positive.
+        self._places: dict[str, dict[str, int]] = {}
 
     async def begin(
         self, server: MemoryServer, cloud: SimulatedCloud, kubelets: Kubelets, names: NodeNames
@@ -73,7 +73,8 @@ class InitialNodes:
             ready = server.patch(Node, node.name, merge_patch=mark).view
             self._free[node.name] = _room(machine, ready, daemons)
             for workload, count in node.pods.items():
-                self._places.setdefault(workload, Counter())[node.name] += count
+                if count:
+                    self._places.setdefault(workload, {})[node.name] = count
 
     def _launched(
         self, located: Located, server: MemoryServer, cloud: SimulatedCloud
@@ -119,8 +120,10 @@ class InitialNodes:
         requests = pod_requests(pod)
         for workload in (f"Pod/{pod.key}", _workload(pod, self._server)):
             for node, missing in self._places.get(workload, {}).items():
-                if missing > 0 and fits(requests, self._free[node]) and _has_volumes(pod, self._server):
-                    self._places[workload][node] -= 1
+                if fits(requests, self._free[node]) and _has_volumes(pod, self._server):
+                    self._places[workload][node] = missing - 1
+                    if missing == 1:
+                        del self._places[workload][node]
                     return node
         return ""
 
