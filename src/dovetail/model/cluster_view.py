@@ -293,7 +293,6 @@ class ClusterView:
         for rule in facts.affinity.anti_affinity:
             _count(self._anti, rule, node, change)
 
-
     def _join(self, node: NodeView) -> None:
         """A node comes, after all others: most that is known of topologies stays."""
         for where, known in self._topologies.items():
