@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import is_true
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import allowed_disruptions
 from dovetail.disrupt.candidates import NodeView
@@ -34,21 +33,15 @@ def consuming(pools: Iterable[NodePool], views: Sequence[NodeView]) -> dict[str,
 def _counts(views: tuple[NodeView, ...]) -> tuple[Counter[str], Counter[str]]:
     """By pool: nodes that budgets count, and those of them that use the budgets up.
 
-    Those that another process has begun to disrupt use them up too: it may go on with them. What it left
-    behind is undone before each decision (controllers/disruption/execute.py), so none counts for long.
     Every method asks about the same views.
     """
     counted: Counter[str] = Counter()
     used: Counter[str] = Counter()
     for view in views:
-        if view.initialized and not is_true(view.claim.status.conditions, "InstanceTerminating"):
+        if view.counts:
             counted[view.pool_name] += 1
-            used[view.pool_name] += view.going or view.queued or _begun(view) or not view.ready
+            used[view.pool_name] += view.uses_budget
     return counted, used
-
-
-def _begun(view: NodeView) -> bool:
-    return is_true(view.claim.status.conditions, "DisruptionReason")
 
 
 def within(

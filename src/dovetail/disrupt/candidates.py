@@ -96,6 +96,21 @@ class NodeView:
         """What keeps it from being disrupted, its pods aside: nothing of it changes with time alone."""
         return (*_machine_blockers(self), *_pool_blockers(self))
 
+    @cached_property
+    def counts(self) -> bool:
+        """True iff budgets count it."""
+        return self.initialized and not is_true(self.claim.status.conditions, "InstanceTerminating")
+
+    @cached_property
+    def uses_budget(self) -> bool:
+        """True iff it uses budgets up, of those that count.
+
+        One that another process has begun to disrupt does too: it may go on with it. What it left behind is
+        undone before each decision (controllers/disruption/execute.py), so that does not count for long.
+        """
+        begun = is_true(self.claim.status.conditions, "DisruptionReason")
+        return self.going or self.queued or begun or not self.ready
+
     def disruption_cost(self) -> float:
         """What evicting its pods costs, at least 0."""
         return self._cost

@@ -76,7 +76,12 @@ def _offered(claim: NodeClaim, types: tuple[InstanceType, ...]) -> bool:
 
 def drifted_since(view: NodeView) -> int | None:
     """When the claim drifted (ns since the epoch); None if it has not."""
-    found = condition(view.claim.status.conditions, DRIFTED)
+    return _drifted_since(view.claim)
+
+
+@by_identity(32_768)
+def _drifted_since(claim: NodeClaim) -> int | None:
+    found = condition(claim.status.conditions, DRIFTED)
     if found is None or found.status != "True":
         return None
     return parse_rfc3339(found.last_transition_time)
