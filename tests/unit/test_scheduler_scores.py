@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from dovetail.api.codec import decode
@@ -91,3 +92,48 @@ def test_soft_spread_and_affinity() -> None:
     # What a running pod wants of others counts as well.
     it.bind(pod("p3", cpu="100m", affinity=near), "b")
     assert best(it, pod("p4", cpu="1")) == ["b"]
+
+
+def test_what_is_remembered_follows_every_change() -> None:
+    """Scores and counts per domain are those of a scheduler that has only just seen everything."""
+    draw = random.Random(1)
+    it, nodes, bound = Cluster(), dict[str, Node](), dict[str, tuple[Pod, str]]()
+    selector = {"matchLabels": {"app": "web"}}
+    hard = {"maxSkew": 9, "topologyKey": labels.ZONE, "labelSelector": selector}
+    hard["whenUnsatisfiable"] = "DoNotSchedule"
+    asked = [
+        pod("a", owned=True),
+        pod("b", cpu="300m", topologySpreadConstraints=[hard]),
+        pod("c", topologySpreadConstraints=[{**hard, "whenUnsatisfiable": "ScheduleAnyway"}]),
+    ]
+    for step in range(300):
+        name = f"n{draw.randrange(6)}"
+        if draw.random() < 0.25:
+            if name in nodes and draw.random() < 0.4:
+                del nodes[name]
+                it.drop_node(name)
+            else:
+                nodes[name] = node(name, draw.choice("xyz"), cpu=draw.choice("48"))
+                it.set_node(nodes[name])
+        elif bound and draw.random() < 0.4:
+            key = draw.choice(sorted(bound))
+            del bound[key]
+            it.unbind(key)
+        else:
+            one = pod(f"p{step}", cpu="100m", owned=True)
+            bound[one.key] = one, name
+            it.bind(one, name)
+        fresh = Cluster()
+        for item in nodes.values():
+            fresh.set_node(item)
+        for one, place in bound.values():
+            fresh.bind(one, place)
+        for one in asked:
+            names = feasible_nodes(one, it.view)
+            assert names == feasible_nodes(one, fresh.view)
+            scores, anew = (
+                total_scores(one, [made.view.nodes[name] for name in names], made.occupancy)
+                for made in (it, fresh)
+            )
+            assert scores == anew
+        it.check()

@@ -43,16 +43,16 @@ class Definitions:
         self._ending: set[type[Object]] = set()
 
     def add_all(self) -> None:
-        """Define every custom kind."""
+        """Define every custom kind, before any object that there may be: some are older than what is played."""
         for kind in self._names:
-            self.add(kind)
+            self.add(kind, created=0)
 
-    def add(self, kind: type[Object]) -> None:
+    def add(self, kind: type[Object], *, created: int | None = None) -> None:
         """Define a custom kind (again). Raises AlreadyExists."""
         made, name = CustomResourceDefinition, self._names[kind]
         document: dict[str, Any] = {"apiVersion": made.API_VERSION, "kind": made.KIND}
         document["metadata"] = {"name": name, "finalizers": [_CLEANUP]}
-        self._server.store_new(made, document, ("", name))
+        self._server.store_new(made, document, ("", name), created)
 
     def check(self, kind: type[Object]) -> None:
         """Raises NotFound or ApiError where no object of the kind may be created now."""
