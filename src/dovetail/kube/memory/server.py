@@ -43,7 +43,7 @@ class Definitions:
         self._ending: set[type[Object]] = set()
 
     def add_all(self) -> None:
-        """Define every custom kind, before any object that there may be: some are older than what is played."""
+        """Define every custom kind, before all objects: some are older than what is played."""
         for kind in self._names:
             self.add(kind, created=0)
 
