@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dovetail.api.core import Pod
+from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
@@ -28,15 +29,16 @@ def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     numbers = Kinds()
     placed = [(pod, node, numbers.of(catalogue.like(pod))) for pod, node in _placed(plan)]
     kinds = {kind: catalogue.like(pod) for pod, _, kind in placed}
-    keys = _rule_keys(catalogue, kinds.values())
+    repelling = _repelling(catalogue)
+    keys = _rule_keys(repelling, kinds.values())
     if not keys:
         return
-    tied = _tied(catalogue, kinds)
+    tied = _tied(catalogue, kinds, repelling)
     steps = [Step(catalogue.facts(pod), node, kind) for pod, node, kind in placed if kind in tied]
     undecided = _undecided(catalogue, plan, keys)
     broken = [
         *_spread_where_undecided(steps, kinds, undecided),
-        *_anti_where_undecided(catalogue, plan, steps, undecided),
+        *_anti_where_undecided(catalogue, plan, steps, undecided, repelling),
     ]
     if broken:
         yield from broken
@@ -70,9 +72,9 @@ def _undecided(catalogue: Catalogue, plan: Plan, keys: frozenset[str]) -> Undeci
     return {claim.name: by_offer[catalogue.offer(claim)] for claim in plan.claims}
 
 
-def _rule_keys(catalogue: Catalogue, kinds: Iterable[PodFacts]) -> frozenset[str]:
+def _rule_keys(repelling: Iterable[AffinityRule], kinds: Iterable[PodFacts]) -> frozenset[str]:
     """The labels whose values are domains of some rule between pods."""
-    keys = {rule.key for rule in _repelling(catalogue)}
+    keys = {rule.key for rule in repelling}
     for facts in kinds:
         keys.update(rule.key for rule in facts.spread)
         keys.update(rule.key for rule in _between(facts))
@@ -93,13 +95,15 @@ def _constrained(facts: PodFacts) -> bool:
     return bool(facts.spread or _between(facts))
 
 
-def _tied(catalogue: Catalogue, kinds: Mapping[int, PodFacts]) -> frozenset[int]:
+def _tied(
+    catalogue: Catalogue, kinds: Mapping[int, PodFacts], repelling: set[AffinityRule]
+) -> frozenset[int]:
     """The kinds of pods that some rule between pods is of or about.
 
     Others have a turn at any time, wherever they go, and take no other's.
     """
     namespaces = catalogue.problem.namespaces
-    rules = _repelling(catalogue).union(*map(_between, kinds.values()))
+    rules = repelling.union(*map(_between, kinds.values()))
     counting = _Counting(kinds)
     return frozenset(
         kind
@@ -143,12 +147,12 @@ def _spread_where_undecided(
 
 
 def _anti_where_undecided(
-    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
+    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided, running: set[AffinityRule]
 ) -> Iterator[Violation]:
-    """Pods that repel each other share no value that either's node may get."""
+    """Pods that repel each other share no value that either's node may get; `running` are rules there."""
     open_labels = {key for some in undecided.values() for key in some}
     repelling = {rule.key for step in steps for rule in step.facts.affinity.anti_affinity}
-    if open_labels.isdisjoint(repelling | {rule.key for rule in _repelling(catalogue)}):
+    if open_labels.isdisjoint(repelling | {rule.key for rule in running}):
         return
     view = _nodes(catalogue, plan, undecided, frozenset(), lambda _: True)
     everything = [*steps]
@@ -205,6 +209,14 @@ def _search(catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Unde
     return best
 
 
+_Alike = tuple[str, tuple[tuple[str, str], ...]]  # namespace and labels
+
+
+@by_identity(MOST_PODS)
+def _alike(pod: Pod) -> _Alike:
+    return pod.metadata.namespace, tuple(sorted(pod.metadata.labels.items()))
+
+
 def _running(catalogue: Catalogue, steps: Iterable[Step]) -> Callable[[Pod], bool]:
     """Whether a pod that runs means anything to the rules between pods for these steps: it has rules of its
     own against others, or one of theirs is about such a pod. Of most that run on many nodes neither is so.
@@ -213,14 +225,14 @@ def _running(catalogue: Catalogue, steps: Iterable[Step]) -> Callable[[Pod], boo
     kinds = {step.kind: step.facts for step in steps}.values()
     spreads = {rule for facts in kinds for rule in facts.spread}
     between = {rule for facts in kinds for rule in _between(facts)}
-    known: dict[tuple[str, tuple[tuple[str, str], ...]], bool] = {}
+    known: dict[_Alike, bool] = {}
 
     def counts(pod: Pod) -> bool:
         if affinity_rules(pod).anti_affinity:
             return True
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        alike = namespace, tuple(sorted(labels.items()))
+        alike = _alike(pod)
         if alike not in known:
+            namespace, labels = pod.metadata.namespace, pod.metadata.labels
             known[alike] = any(rule.counts(namespace, labels) for rule in spreads) or any(
                 rule.matches(namespace, labels, namespaces) for rule in between
             )
