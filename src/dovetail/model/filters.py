@@ -402,6 +402,7 @@ class Placement:
     def __init__(self, pod: Pod, view: ClusterView) -> None:
         self.facts = view.facts(pod)
         self.view = view
+        self._spread_keys = tuple([rule.key for rule in self.facts.spread])
         self._spread_in: dict[tuple[str | None, ...], Reasons] = {}  # what `spread` says of nodes in domains
 
     @cached_property
@@ -448,8 +449,13 @@ class Placement:
     @cached_property
     def local(self) -> bool:
         """True iff it matters on no node which pods run on another, nor whose pods run on it."""
+        return not (self.facts.spread or self._between)
+
+    @cached_property
+    def _between(self) -> bool:
+        """True iff rules of affinity matter, its own or those of pods that run."""
         rules = self.facts.affinity
-        return not (self.facts.spread or rules.affinity or rules.anti_affinity or self.neighbours.closed)
+        return bool(rules.affinity or rules.anti_affinity or self.neighbours.closed)
 
     def together(self, node: NodeView, nominated: Sequence[PodFacts] = ()) -> Reasons:
         """The filters that look at pods all over the cluster: spread, then affinity; see `examine`."""
@@ -460,10 +466,11 @@ class Placement:
                 return found
         if self.local:
             return ()
-        domains = tuple([node.labels.get(item.rule.key) for item in self.spread])
-        if domains not in self._spread_in:
-            self._spread_in[domains] = spread(self.spread, node)
-        return self._spread_in[domains] or inter_pod(self.facts, self.neighbours, node)
+        domains = tuple(map(node.labels.get, self._spread_keys))
+        skewed = self._spread_in.get(domains)
+        if skewed is None:
+            skewed = self._spread_in[domains] = spread(self.spread, node)
+        return skewed or (inter_pod(self.facts, self.neighbours, node) if self._between else ())
 
 
 def examine(pod: Pod, node: str, view: ClusterView) -> Reasons:
