@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -362,3 +363,34 @@ def test_a_search_that_found_nothing_is_followed_by_a_rest_in_proportion_to_the_
     often, seldom = searches(0), searches(20 * SECOND)
     assert len(often) > 2 * len(seldom) > 0
     assert all(later - earlier >= 40 * SECOND for earlier, later in pairwise(seldom))
+
+
+def test_places_that_others_rely_on_are_promised_as_the_command_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else what comes in place of its pods has none when the scheduler comes to it, some milliseconds later."""
+    promised: list[tuple[int, str, str]] = []
+
+    def kept(question: Question, memory: Memory, work: SolveBudget, now: int) -> Asking:
+        found = yield from search(question, memory, work, now)
+        return replace(found, move=replace(found.move, kept=True) if found.move else None)
+
+    async def script(world: Operated) -> None:
+        promise = world.state.promise
+
+        def noted(pod: Pod, name: str) -> None:
+            promised.append((world.clock.now(), pod.spec.node_name, name))
+            promise(pod, name)
+
+        small, large = replicas("a", 2, cpu="250m"), replicas("b", 2, cpu="1500m")
+        world.create(node_class(), sizes("m5.large"), small, large)
+        await world.clock.sleep(3 * MINUTE)
+        monkeypatch.setattr(world.state, "promise", noted)
+        await scale(world, "b", 0)
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script, strategy=Strategy(kept))
+    (command,) = world.records("disruption", reason="Underutilized")
+    (stays,) = world.state.all(Node)
+    at_once = [(left, name) for at, left, name in promised if at == command["t"] and left]
+    assert at_once == [(command["nodes"][0], stays.metadata.name)] * command["pods"] != []

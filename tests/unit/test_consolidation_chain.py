@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import pytest
 from dovetail.api.core import Pod
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.disrupt.consolidation.appraisal import Appraisal
-from dovetail.disrupt.consolidation.chain import first, orders, sets
+from dovetail.disrupt.consolidation.chain import first, orders, sets, still
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.question import Candidate, Move, Question
 from dovetail.model.problem import ExistingNode, Problem
@@ -28,7 +29,7 @@ def candidate(name: str, price: int, pods: int = 1) -> Candidate:
 
 
 def question(*candidates: Candidate, **more: Any) -> Question:
-    nodes = tuple(ExistingNode(one.name, {}, (), {"cpu": 4000}, {}) for one in candidates)
+    nodes = tuple(ExistingNode(one.name, {}, (), {"cpu": 4000, "pods": 9}, {}) for one in candidates)
     return Question(Problem((), (), nodes), candidates, {"pool": 1}, **more)
 
 
@@ -104,3 +105,35 @@ def test_the_dearest_goes_first_to_where_all_were_planned(
     move = first(asked, JOINT, set(free))
     assert ("".join(one.name for one in move.candidates) if move else "") == gone
     assert (dict(move.places) if move else {}) == places
+    assert move is None or move.kept
+
+
+TO_C = {"c": ("default/b-0", "default/b-1")}
+
+
+@pytest.mark.parametrize(
+    ("places", "more", "holds"),
+    [
+        (TO_C, {}, True),
+        (TO_C, {"restless": frozenset("a")}, True),
+        (TO_C, {"restless": frozenset("c")}, False),
+        (TO_C, {"closed": frozenset("c")}, False),
+        ({"c": ("default/b-0",)}, {}, False),  # another pod came
+        ({"c": ("default/b-0", "default/b-1", "default/b-2")}, {}, False),  # one is gone
+        ({"d": TO_C["c"]}, {}, False),  # the node is gone
+    ],
+)
+def test_a_move_is_made_to_the_very_places_while_these_are_right(
+    places: dict[str, tuple[str, ...]], more: dict[str, Any], holds: bool
+) -> None:
+    asked = question(*NODES, **more)
+    move = still(asked, [NODES[1]], places)
+    assert (move is not None) == holds
+    if move is not None:
+        assert (move.candidates, move.claims, move.places, move.kept) == ((NODES[1],), (), places, True)
+
+
+def test_no_place_is_kept_that_another_pod_may_need() -> None:
+    asked = question(*NODES)
+    waiting = replace(asked, problem=replace(asked.problem, pods=(pod("z-0"),)))
+    assert still(waiting, [NODES[1]], TO_C) is None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import Score
@@ -49,7 +50,8 @@ class Command:
     """Delete these nodes, for this reason. Candidates are in the order in which they were chosen.
 
     `replacements` are launched first, and nothing is deleted before they are up. `used` names nodes that
-    stay and that pods of the candidates are meant to move to.
+    stay and that pods of the candidates are meant to move to; of those in `places` it is known which pods (by
+    key), and these are promised their places as the command begins.
     """
 
     reason: str
@@ -58,6 +60,7 @@ class Command:
     used: tuple[str, ...] = ()
     scores: tuple[Score, ...] = ()  # what consolidation saves for what it disrupts, per pool
     weighed: Weighed | None = None  # what consolidation knew beside it
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def decision(self) -> str:

@@ -29,7 +29,7 @@ from dovetail.disrupt.consolidation.candidates import (
     fresh,
     restless,
 )
-from dovetail.disrupt.consolidation.chain import MOST_NODES
+from dovetail.disrupt.consolidation.chain import MOST_NODES, still
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import Refused
@@ -197,6 +197,10 @@ class Consolidation:
 
     async def _still(self, question: Question, leaving: list[Candidate], command: Command) -> Move | None:
         """The move as it would be now; None where there is none any more, or it buys more than before."""
+        with suppress(Refused):
+            kept = still(question, leaving, command.places) if command.places else None
+            if kept is not None:
+                return kept
         bought = len(command.replacements)
         # Where nothing is bought there is nothing to be had cheaper, so the first plan says enough, and often
         # one that may buy nothing, in a hundredth of the work. But that one keeps to spreads over domains in
@@ -337,4 +341,5 @@ def _approvals(command: Command) -> list[Note]:
 def _command(move: Move, views: Sequence[NodeView], weighed: Weighed | None) -> Command:
     by_name = {view.name: view for view in views}
     leaving = tuple(by_name[candidate.name] for candidate in move.candidates)
-    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places), move.scores, weighed)
+    places = move.places if move.kept else {}
+    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places), move.scores, weighed, places)

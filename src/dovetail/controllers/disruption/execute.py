@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.codec import encode
-from dovetail.api.core import Node
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition, is_true
@@ -142,6 +142,9 @@ class Execution:
         state.mark(command.names())
         for name in (*names, *command.used):
             state.nominate(name)
+        for name, pods in command.places.items():
+            for pod in filter(None, (state.get(Pod, key) for key in pods)):
+                state.promise(pod, name)
         self._context.log.record(
             "disruption",
             reason=command.reason,

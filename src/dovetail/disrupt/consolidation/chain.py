@@ -6,15 +6,19 @@ and what takes them goes no more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, combinations
 
 import numpy as np
 
 from dovetail.disrupt.consolidation.appraisal import Appraisal
 from dovetail.disrupt.consolidation.churn import MoveBudget
+from dovetail.disrupt.consolidation.judge import scored
 from dovetail.disrupt.consolidation.question import Candidate, Move, Question
+from dovetail.model.plan import Plan
 from dovetail.model.problem import ExistingNode
+from dovetail.verify import verify
 
 # Nodes that may go: of more there are too many sets, and the more nodes there are in all, the less it matters
 # which go. Of seven 14 to 19 plans without purchases were made, of 2.6 ms each. With up to 18 nodes in all an
@@ -91,7 +95,21 @@ def first(question: Question, joint: Move, free: Collection[str]) -> Move | None
             budget.take(one.pool, one.workloads)
             going.append(one)
             places = {name: (*places.get(name, ()), *to.get(name, ())) for name in (places | to)}
-    return Move(tuple(going), (), places) if going else None
+    return Move(tuple(going), (), places, kept=True) if going else None
+
+
+def still(
+    question: Question, leaving: Sequence[Candidate], places: Mapping[str, tuple[str, ...]]
+) -> Move | None:
+    """The move of all their pods to these very places, if it is right still and nothing else needs one."""
+    pods = tuple(pod for one in leaving for pod in one.pods)
+    same = {pod.key for pod in pods} == {key for keys in places.values() for key in keys}
+    if not same or question.problem.pods or not question.restless.isdisjoint(places):
+        return None
+    plan = Plan(existing=places)
+    if verify(replace(question.without(leaving, quiet=True), pods=pods), plan):
+        return None
+    return replace(scored(question, leaving, plan, ()), kept=True)
 
 
 def _places(joint: Move, one: Candidate) -> Iterable[tuple[str, tuple[str, ...]]]:

@@ -198,12 +198,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """These nodes go; `claims` are bought first. `places` says which nodes that stay take which pods."""
+    """These nodes go; `claims` are bought first. `places` says which nodes that stay take which pods.
+
+    `kept` is True iff the pods are to go to those very places, since nodes that go next rely on the rest.
+    """
 
     candidates: tuple[Candidate, ...]
     claims: tuple[PlannedClaim, ...] = ()
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     scores: tuple[Score, ...] = ()
+    kept: bool = False
 
     @property
     def saving(self) -> int:
