@@ -368,7 +368,7 @@ def test_a_search_that_found_nothing_is_followed_by_a_rest_in_proportion_to_the_
 def test_places_that_others_rely_on_are_promised_as_the_command_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else what comes in place of its pods has none when the scheduler comes to it, some milliseconds later."""
+    """Else what comes in place of its pods has none when the scheduler comes to it, milliseconds later."""
     promised: list[tuple[int, str, str]] = []
 
     def kept(question: Question, memory: Memory, work: SolveBudget, now: int) -> Asking:
