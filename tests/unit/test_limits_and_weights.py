@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.solve import inputs
+from dovetail.model import labels
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve
@@ -70,6 +72,25 @@ def test_the_price_of_a_limit_is_found_where_no_cheap_offering_keeps_to_it(limit
     assert {item.pool for item in plan.proof.limits} == {"spot"}
     assert plan.cost.gap < 0.2
     assert proof_faults(asked, plan) == ()
+
+
+@pytest.mark.parametrize("zones", [False, True])
+def test_pods_that_must_be_on_demand_for_their_spread_are_proven_to_be(*, zones: bool) -> None:
+    """Spot comes first, and a spread over capacity types asks for half of the pods on demand. Promises tell
+    the pods of a Deployment apart, so that no rule was about one kind, and all counted as spot: 46 and 49 %.
+    """
+    waiting = []
+    for app in range(12):
+        spread = [inputs.spread(key, {"app": f"app-{app}"}) for key in (labels.ZONE, labels.CAPACITY_TYPE)]
+        spec = {"topologySpreadConstraints": spread if zones else spread[1:]}
+        size = (250 + 250 * (app % 4), 512 << app % 3)
+        waiting += [pod(f"app-{app}-{number}", f"app-{app}", size, spec) for number in range(4 + app)]
+    pools = [pool("spot", weight=50, capacity=("spot",)), pool("on-demand", capacity=("on-demand",))]
+    asked = to_problem(scenario(waiting, pools, instance_types()))
+    plan = solve(asked, Budget(work=30_000))
+    assert verify(asked, plan) == ()
+    assert plan.left == ()
+    assert plan.cost.gap < 0.15
 
 
 def test_types_that_are_too_large_for_what_is_left_are_not_for_sale() -> None:

@@ -391,18 +391,26 @@ class _SiteLabels:
 def pinned(instance: Instance, sites: TopologySites) -> Scope | None:
     """The sites with so many pods as each domain must hold in the end as kinds of their own, sold there.
 
-    This is about rules that count one kind alone, which obeys them. A domain then holds so many more pods at
-    most than any that counts, or just one; what is too many for all others must be in it. None where there is
-    no such rule, or capacity is reserved.
+    This is about rules that count one class alone, which obeys them: kinds of it with other promises
+    count as one, which may be where any may. A domain then holds so many more pods at most than any that
+    counts, or just one; what is too many for all others must be in it. None where there is no such rule, or
+    capacity is reserved.
     """
-    counted = Counter(index for kind in sites.kinds for index in kind.matching)
-    parts: list[tuple[int, tuple[str, ...], Mask]] = []
+    alike: dict[tuple[int, frozenset[int], frozenset[int]], list[int]] = {}
     for number, kind in enumerate(sites.kinds):
-        rest, may = kind.pods, sites.feasible[number]
-        for index in sorted(kind.owned & kind.matching):
-            group = instance.topology.groups[index].id
+        alike.setdefault((kind.pod_class, kind.owned, kind.matching), []).append(number)
+    counted = Counter(index for _, _, matching in alike for index in matching)
+    groups, number_of = instance.topology.groups, {key: len(set(of)) for key, of in sites.domains.items()}
+    parts: list[tuple[int, tuple[str, ...], Mask]] = []
+    for (_, owned, matching), (number, *more) in alike.items():
+        every = rest = sum((sites.kinds[each].pods for each in (number, *more)), ())
+        may: Mask = np.asarray(sites.feasible[[number, *more]].any(axis=0), dtype=np.bool_)
+        # Of several rules the one with the fewest domains says most: capacity types rather than zones.
+        rules = [index for index in sorted(owned & matching) if groups[index].id.key in number_of]
+        for index in sorted(rules, key=lambda index: number_of[groups[index].id.key]):
+            group = groups[index].id
             alone = counted[index] == 1 and not any(instance.before[index][0].values())
-            if not alone or len(rest) < len(kind.pods) or group.key not in sites.domains:
+            if not alone or len(rest) < len(every):
                 continue
             values = np.array(sites.domains[group.key])
             some = counts = np.unique(values[may])
@@ -418,7 +426,7 @@ def pinned(instance: Instance, sites: TopologySites) -> Scope | None:
         parts += [(number, rest, may)] if rest else []
     sold = sites.bought
     parts = [part for part in parts if part[2][:sold].any()]  # all others are on nodes that are there
-    if len(parts) <= len(sites.kinds) or (sites.most[:sold] < UNLIMITED).any():
+    if len(parts) <= len(alike) or (sites.most[:sold] < UNLIMITED).any():
         return None
     like, place = np.array([part[0] for part in parts]), np.array([part[2] for part in parts])
     return Scope(
@@ -617,15 +625,13 @@ class Rows:
     def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
         """A node holds whole pods, and one at least of those that it may be bought for."""
         topology_sites, node = self.topology_sites, self.nodes[site]
-        for factors in shares(
-            topology_sites.vectors[[kind for kind, _ in there]], topology_sites.capacity[site]
-        ).tolist():
+        vectors = topology_sites.vectors[[kind for kind, _ in there]]
+        for factors in shares(vectors, topology_sites.capacity[site]).tolist():
             terms = {pods: share for (_, pods), share in zip(there, factors, strict=True) if share > 0}
             self.at_most({**terms, node: -1.0}, 0)
-        if not all(topology_sites.own[kind, site] for kind, _ in there):
-            self.at_most(
-                {node: 1.0, **{pods: -1.0 for kind, pods in there if topology_sites.own[kind, site]}}, 0
-            )
+        own = {pods: -1.0 for kind, pods in there if topology_sites.own[kind, site]}
+        if len(own) < len(there):
+            self.at_most({node: 1.0, **own}, 0)
         for one, pods in there:
             for other, theirs in there:
                 if one < other and topology_sites.conflict[one, other]:
@@ -696,11 +702,8 @@ def shared_out(rows: Rows, values: Floats) -> Iterator[tuple[int, list[int]]]:
     Who fits on no node of its site is left out: together they have capacity for all, not always one by one.
     """
     topology_sites = rows.topology_sites
-    share = np.max(
-        topology_sites.vectors / np.maximum(topology_sites.capacity.max(axis=0, initial=1), 1),
-        axis=1,
-        initial=0.0,
-    )
+    largest = np.maximum(topology_sites.capacity.max(axis=0, initial=1), 1)
+    share = np.max(topology_sites.vectors / largest, axis=1, initial=0.0)
     order = np.argsort(-share, kind="stable").tolist()
     for site, node in enumerate(rows.nodes):
         many = round(values[node])
