@@ -14,7 +14,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.model.arrays import Amounts, Floats, Mask, alike, share
+from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask, alike, share
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.colgen.compact_mip import Free, compact_model
@@ -72,7 +72,8 @@ def relax(
     # the cheapest columns are looked at, which a limit refuses.
     feasible = np.concatenate([feasible, np.zeros((pod_classes, len(ends)), dtype=np.bool_)], axis=1)
     capacity = np.concatenate([capacity, np.zeros((len(ends), resources), dtype=np.int64)])
-    price = np.concatenate([price, np.full(len(ends), price.max() * demand.sum())])
+    dear = min(int(price.max()) * int(demand.sum()), ENDLESS)
+    price = np.concatenate([price, np.full(len(ends), dear)])
     kinds = kinds_of(feasible, capacity, vectors, demand, FEW if over() else most)
     some = np.flatnonzero(kinds.feasible[:, :sold].any(axis=0))
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
