@@ -172,8 +172,8 @@ class Mirror:
         return self.nodes[min(names)] if names else None
 
     def machines(self, pool: str) -> list[tuple[NodeClaim, Node | None]]:
-        """The pool's claims, each with its node if there is one."""
-        claims = (self.claims[name] for name in self._members.get(pool, ()))
+        """The pool's claims by name, each with its node if there is one."""
+        claims = (self.claims[name] for name in sorted(self._members.get(pool, ())))
         return [(claim, self.node_of(claim)) for claim in claims]
 
     def _recount(self, change: Change) -> None:
