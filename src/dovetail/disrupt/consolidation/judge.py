@@ -16,7 +16,7 @@ from dovetail.model.problem import Problem
 
 def judged(question: Question, candidates: Sequence[Candidate], problem: Problem, plan: Plan) -> Move:
     """The move that the plan stands for; raises Refused, with the reason, if there is none."""
-    moved = {pod.key for candidate in candidates for pod in candidate.pods}
+    moved = _moved(candidates)
     found = obstacle(problem, plan, moved)
     if found:
         raise Refused(found)
@@ -31,7 +31,7 @@ def scored(
     question: Question, candidates: Sequence[Candidate], plan: Plan, bought: tuple[PlannedClaim, ...]
 ) -> Move:
     """The move of their pods to where the plan has them; Refused if a pool's policy does not allow it."""
-    moved = {pod.key for candidate in candidates for pod in candidate.pods}
+    moved = _moved(candidates)
     places = {
         name: tuple(pod for pod in pods if pod in moved)
         for name, pods in plan.existing.items()
@@ -51,7 +51,7 @@ def crowds_out(question: Question, candidates: Sequence[Candidate], plan: Plan) 
     """
     if not question.settled:
         return False
-    moved = {pod.key for candidate in candidates for pod in candidate.pods}
+    moved = _moved(candidates)
     alone = (claim.pods for claim in plan.claims if moved.isdisjoint(claim.pods))
     without = chain((left.pod for left in plan.unschedulable), *alone)
     return not question.settled.isdisjoint(without)
@@ -59,7 +59,7 @@ def crowds_out(question: Question, candidates: Sequence[Candidate], plan: Plan) 
 
 def mixed(candidates: Sequence[Candidate], plan: Plan) -> bool:
     """True iff a node would be bought for pods of these nodes and for others that need a place anyway."""
-    moved = {pod.key for candidate in candidates for pod in candidate.pods}
+    moved = _moved(candidates)
     return any(not moved.isdisjoint(claim.pods) and not moved.issuperset(claim.pods) for claim in plan.claims)
 
 
@@ -68,3 +68,7 @@ def check(scores: Sequence[Score]) -> None:
     for score in scores:
         if score.refused:
             raise Refused(str(score))
+
+
+def _moved(candidates: Sequence[Candidate]) -> frozenset[str]:
+    return frozenset(pod.key for candidate in candidates for pod in candidate.pods)
