@@ -5,18 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import numpy as np
 import pytest
+from all_patterns import PLENTY, cheapest_choice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.bound.scope import Kinds
-from dovetail.solve.bound.topology_colgen import Enumeration, Master
 from dovetail.solve.bound.topology_mip import program
 from dovetail.solve.bound.topology_model import Dealer, Kind, merged, topology_sites_of
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.colgen.highs import minimum
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.solver import solve
@@ -24,8 +22,6 @@ from dovetail.testing.problems import Document, instance_types, node, pod, pool,
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify
 
-ANY_PRICE = 1 << 40  # nano-dollars per hour
-MANY = 200_000  # patterns
 SMALL, LARGE = (500, 512), (1500, 900)
 ZONES = "zone-a", "zone-b", "zone-c"
 RULES = (
@@ -42,7 +38,6 @@ RULES = (
     "in the zone of another app",
     "in zone-b or zone-c",
 )
-PLENTY = Budget(work=100_000_000)
 
 
 def app(name: str, number: int, size: tuple[int, int], *rule: str) -> list[Document]:
@@ -68,13 +63,7 @@ def cheapest(instance: Instance, *, together: bool) -> float:
     columns = OfferingsTable(instance.tables, len(instance.axis.names))
     kinds, members = merged(instance, kinds_of(instance)) if together else (kinds_of(instance), None)
     sites = topology_sites_of(instance, columns, instance.nodes.capacity.copy(), kinds, members=members)
-    rows = program(instance, sites, patterns=True)
-    work = SolveBudget(PLENTY)
-    every = Enumeration(rows, ANY_PRICE, work, MANY).run()
-    assert every is not None
-    master = Master(instance, rows, every)
-    answer = minimum(master.model(master.every), work)
-    return np.inf if answer.values is None else answer.bound
+    return cheapest_choice(instance, program(instance, sites, patterns=True))
 
 
 def first(asked: Problem) -> tuple[int, ...]:

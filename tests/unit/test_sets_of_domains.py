@@ -7,26 +7,23 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from all_patterns import PLENTY, cheapest_choice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.model.problem import Budget, Problem
+from dovetail.model.problem import Problem
 from dovetail.solve.bound.scope import Kinds
-from dovetail.solve.bound.topology_colgen import Enumeration, Master
 from dovetail.solve.bound.topology_domains import Domains
 from dovetail.solve.bound.topology_mip import program
 from dovetail.solve.bound.topology_model import Rows, topology_sites_of
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.colgen.highs import minimum
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.solver import Step, solve
 from dovetail.testing.problems import Document, instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
 
-ANY_PRICE = 1 << 40  # nano-dollars per hour
-MANY = 200_000  # patterns
 SIZES = (500, 512), (700, 1024), (1500, 900), (2500, 4096)
 ZONES = "zone-a", "zone-b", "zone-c"
 RULES = "plain", "spread over zones", "spread over zones, skew 2", "spread over capacity types"
@@ -39,7 +36,6 @@ OTHERS = (
     "in the zone of another app",
     "in zone-b or zone-c",
 )
-PLENTY = Budget(work=100_000_000)
 
 
 def rows_of(problem: Problem) -> tuple[Instance, Rows]:
@@ -48,16 +44,6 @@ def rows_of(problem: Problem) -> tuple[Instance, Rows]:
     kinds: Kinds = {(one.index, 0, 0): list(one.pods) for one in instance.pod_classes}
     sites = topology_sites_of(instance, columns, instance.nodes.capacity.copy(), kinds)
     return instance, program(instance, sites, patterns=True)
-
-
-def cheapest(instance: Instance, rows: Rows) -> float:
-    """By all patterns, in dollars per hour; infinite if no nodes keep the rules."""
-    work = SolveBudget(PLENTY)
-    every = Enumeration(rows, ANY_PRICE, work, MANY).run()
-    assert every is not None
-    master = Master(instance, rows, every)
-    answer = minimum(master.model(master.every), work)
-    return np.inf if answer.values is None else answer.bound
 
 
 def app(name: str, number: int, size: tuple[int, int], rule: str, other: str = "web") -> list[Document]:
@@ -88,7 +74,7 @@ def check(problem: Problem) -> bool:
     found = Domains(instance, rows, SolveBudget(PLENTY)).run(1e6)
     if found is None:
         return False
-    best = cheapest(instance, rows)
+    best = cheapest_choice(instance, rows)
     if found.nodes is None:
         assert best == np.inf
         return True
@@ -136,7 +122,7 @@ def test_rules_about_single_nodes_are_for_others(rule: str) -> None:
     pods = [*app("api", 3, SIZES[0], rule), *app("web", 3, SIZES[0], "plain")]
     instance, rows = rows_of(to_problem(scenario(pods, [pool("general")], instance_types())))
     found = Domains(instance, rows, SolveBudget(PLENTY)).run(1e6)
-    assert found is None or found.bound <= cheapest(instance, rows) * (1 + 1e-6)
+    assert found is None or found.bound <= cheapest_choice(instance, rows) * (1 + 1e-6)
 
 
 def test_a_few_pods_of_a_few_sizes_are_planned_and_proven_at_once() -> None:
