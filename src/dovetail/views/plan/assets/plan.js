@@ -93,12 +93,13 @@ function solves() {
 }
 
 const gapOf = (step) => (step.incumbent > 0 ? (step.incumbent - step.bound) / step.incumbent : 0);
+const named = (step) => `${step.phase}${step.givenUp ? " (given up)" : ""}`;
 const over = { work: { title: "units of work", text: (value) => count(Math.round(value)) }, seconds: { title: "seconds", text: (value) => `${+value.toPrecision(3)} s` } };
 
 function choose(step, steps) {
   const left = step.left ? `, ${count(step.left)} pods left over` : "";
   const took = `${count(step.took.work)} units${step.seconds == null ? "" : ` in ${span(step.took.seconds)}`}`;
-  byId("chosen").textContent = `${step.phase}${step.givenUp ? " (given up when the time was over)" : ""}: ${took}; then ${money(step.incumbent)}/h on ${count(step.nodes)} nodes${left}, ${money(step.bound)}/h proven, gap ${percent(gapOf(step))}; ${count(step.took.columns)} columns found, ${count(step.took.moves)} moves tried.`;
+  byId("chosen").textContent = `${named(step)}: ${took}; then ${money(step.incumbent)}/h on ${count(step.nodes)} nodes${left}, ${money(step.bound)}/h proven, gap ${percent(gapOf(step))}; ${count(step.took.columns)} columns found, ${count(step.took.moves)} moves tried${step.givenUp ? " until the time was over" : ""}.`;
   byId("phases").querySelectorAll("tbody tr").forEach((row, index) => row.classList.toggle("chosen", steps[index] === step));
 }
 
@@ -164,7 +165,7 @@ function phases(steps) {
   const moved = (step, key, text) => (step.from && step[key] === step.from[key] ? text : make("b", {}, text));
   const timed = steps[0].seconds != null;
   const rows = steps.map((step) => [
-    make("span", {}, Object.assign(make("i"), { style: `background: var(--c-${step.tone})` }), `${step.phase}${step.givenUp ? " (given up)" : ""}`),
+    make("span", {}, Object.assign(make("i"), { style: `background: var(--c-${step.tone})` }), named(step)),
     right(count(step.took.work)), ...(timed ? [right(step.took.seconds.toFixed(2))] : []),
     moved(step, "incumbent", money(step.incumbent)), moved(step, "bound", money(step.bound)), percent(gapOf(step)),
     moved(step, "nodes", count(step.nodes)), moved(step, "left", count(step.left)), right(count(step.took.columns)), right(count(step.took.moves)),
