@@ -111,3 +111,37 @@ class MoveBook:
                 await self._context.client.patch(NodePool, pool, merge=merge)
             except ApiError:
                 continue  # it is written with the next command
+
+
+def same_but_moves(old: NodePool, new: NodePool) -> bool:
+    """True iff they differ in their status and the counted moves alone: for nodes nothing follows from it."""
+    one, two = old.metadata, new.metadata
+    return (
+        (old.spec is new.spec or old.spec == new.spec)
+        and (one.uid, one.generation, one.labels) == (two.uid, two.generation, two.labels)
+        and _but_moves(old) == _but_moves(new)
+    )
+
+
+def _but_moves(pool: NodePool) -> dict[str, str]:
+    return {key: text for key, text in pool.metadata.annotations.items() if key != MOVED_PODS}
+
+
+class SteadyPools:
+    """NodePools, each the same object until more of it changes than its status and the counted moves.
+
+    Each command writes the moves and each node the status: what follows from pools was worked out anew for
+    all their nodes.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[NodePool, NodePool]] = {}  # by name: as seen last, and the steady one
+
+    def of(self, pool: NodePool) -> NodePool:
+        """The pool, or how it was first seen with all but that."""
+        name = pool.metadata.name
+        seen, steady = self._known.get(name, (None, pool))
+        if seen is not pool:
+            steady = steady if same_but_moves(steady, pool) else pool
+            self._known[name] = pool, steady
+        return steady

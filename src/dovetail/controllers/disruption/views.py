@@ -11,6 +11,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.moves import SteadyPools
 from dovetail.controllers.prices import Offer, offer_of
 from dovetail.disrupt.candidates import NodeView
 from dovetail.model import labels
@@ -41,7 +42,7 @@ class _Offers:
 
 def node_views(context: Context, queued: Collection[str]) -> tuple[NodeView, ...]:
     """Every claim of ours with what stands on its node; `queued` are claims that a command disrupts."""
-    offers = _all_offers(context)
+    offers = _all_offers(context, SteadyPools())
     return tuple(
         _view(context, claim, offers[_pool_of(claim)], taken=claim.metadata.name in queued)
         for claim in context.state.all(NodeClaim)
@@ -52,13 +53,12 @@ def _pool_of(claim: NodeClaim) -> str:
     return claim.metadata.labels.get(labels.NODEPOOL, "")
 
 
-def _all_offers(context: Context) -> dict[str, _Offers]:
+def _all_offers(context: Context, pools: SteadyPools) -> dict[str, _Offers]:
     """By the name of a pool that some claim is of."""
     found: dict[str, _Offers] = {}
-    for name in map(_pool_of, context.state.all(NodeClaim)):
-        if name in found:
-            continue
-        found[name] = mine = _Offers(context.state.get(NodePool, name))
+    for name in dict.fromkeys(map(_pool_of, context.state.all(NodeClaim))):
+        pool = context.state.get(NodePool, name)
+        found[name] = mine = _Offers(pools.of(pool) if pool is not None else None)
         if mine.pool is not None:
             with context.panics.alone("disruption", name, mine.pool):  # without prices its nodes stay
                 mine.volumes = context.volume_price(mine.pool)
@@ -75,11 +75,15 @@ def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -
 
 
 class Views:
-    """The views as they are now, the same for machines of which nothing changed."""
+    """The views as they are now, the same for machines of which nothing changed.
+
+    Of their pools the status and the counted moves may be older.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._changed = context.state.follow()
+        self._pools = SteadyPools()
         self._known: dict[str, NodeView] = {}  # by the claim's name
         self._offers: dict[str, _Offers] = {}  # by the pool's name, as of the last look
         self._last: tuple[NodeView, ...] = ()
@@ -88,7 +92,7 @@ class Views:
         """As `node_views`. The very same tuple while all of them are the same."""
         context, known = self._context, self._known
         changed, nominated = self._taken(), context.state.nominations()
-        offers = _all_offers(context)
+        offers = _all_offers(context, self._pools)
         same = {name for name, each in offers.items() if each.same(self._offers.get(name))}
         views = []
         for claim in context.state.all(NodeClaim):

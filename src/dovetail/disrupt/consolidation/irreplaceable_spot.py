@@ -215,6 +215,7 @@ class FreeRoom:
         self._free = np.array(free, dtype=np.float64).reshape(len(kinds), len(self._names))
         self._quiet = np.array([quiet for _, quiet, _ in kinds], dtype=np.bool_)
         self._rows = np.array(list(self._row.values()), dtype=np.intp)  # in order of the nodes
+        self._place = {name: place for place, name in enumerate(self._row)}  # in that order
         many = np.bincount(self._rows, minlength=len(kinds))
         # How many nodes of each row count, once those that are quiet and once all of them, (2, N).
         self._counts = np.array([many * self._quiet, many], dtype=np.float64).reshape(2, len(kinds))
@@ -261,8 +262,10 @@ class FreeRoom:
         asked = self._asked(tuple(many))
         counts = self._quiet.copy()
         counts[self._all.shut(candidate.tolerations | self._moving.tolerations)] = False
-        others = [name != candidate.name for name in self._row]
-        free = self._free[self._rows[counts[self._rows] & np.array(others, dtype=np.bool_)]]
+        others = counts[self._rows]
+        if candidate.name in self._place:
+            others[self._place[candidate.name]] = False
+        free = self._free[self._rows[others]]
         free = free[np.argsort(free[:, self._column[CPU]], kind="stable")]
         share = (asked / np.maximum(free.max(axis=0, initial=0.0), 1.0)).max(axis=1)
         numbers = list(many.values())

@@ -8,7 +8,8 @@ whatever plan would be made: all other rules and pods only take room away.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod, Toleration
 from dovetail.base.memo import MOST_PODS, by_identity
@@ -92,6 +93,25 @@ class _Largest:
         self.capacity: Resources = most
 
 
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """Pods of a sort and the domains of their spread: for each candidate its own node is left out."""
+
+    key: str  # of the domains' label
+    rule: SpreadRule
+    asked: Demand
+    domains: tuple[tuple[str, int, int], ...]  # that are reached: pods that the rule counts, room for more
+    unreached: Mapping[str, int]  # domains -> nodes
+    _known: dict[int, bool] = field(default_factory=dict)  # by the identity of what nodes hold
+
+    def counts(self, one: Counted) -> bool:
+        """True iff the rule counts such pods; nearly always the same object is meant by equal ones."""
+        known = self._known.get(id(one))
+        if known is None:
+            known = self._known[id(one)] = _counts(self.rule, one)
+        return known
+
+
 class SpreadRoom:
     """Looks for spread pods of nodes that find no room on others that are quiet, in one question.
 
@@ -112,6 +132,7 @@ class SpreadRoom:
         self._nodes: dict[str, Counter[str]] = {}  # by key of a label, how many nodes each domain has
         # By that and what a pod asks for, how many such pods each domain has room for.
         self._room: dict[tuple[str, Asked, tuple[Toleration, ...]], Counter[str]] = {}
+        self._sorts: dict[Sort, _Spread | None] = {}
         reach.read(problem)
 
     def lacks(self, candidate: Candidate) -> bool:
@@ -121,32 +142,41 @@ class SpreadRoom:
         return any(self._left(candidate, alike) for alike in candidate.spread)
 
     def _left(self, candidate: Candidate, alike: Alike) -> bool:
-        pod, rule = alike.sample, alike.rule
-        if not (rule.hard or self._problem.options.respect_preferences):
+        sort = sort_of(alike.sample)
+        if sort not in self._sorts:
+            self._sorts[sort] = self._spread(alike.sample, alike.rule)
+        spread = self._sorts[sort]
+        if spread is None:
             return False
-        if any(rule.counts(one.metadata.namespace, one.metadata.labels) for one in self._problem.pods):
-            return False
-        key = ALIASES.get(rule.key, rule.key)
         own = self._by_name.get(candidate.name)
-        at = own.labels.get(key, "") if own is not None else ""
-        nodes = self._in_domains(key)
-        reached = self._reach.of(pod, key)
+        at = own.labels.get(spread.key, "") if own is not None else ""
         # A domain that no node can be bought in may make the plan give up the spread after all.
-        elsewhere = (name for name, number in nodes.items() if number > (own is not None and name == at))
-        if not reached or not reached.issuperset(elsewhere) or len(reached) < rule.min_domains:
+        if any(name != at or own is None or number > 1 for name, number in spread.unreached.items()):
             return False
-        counts = self._counted(rule, key)
-        here = _matching(own, rule) if own is not None else 0
-        asked = demand(pod)
-        room = self._room_for(key, asked)
-        less = _slots(own, asked) if own is not None and own.name in self._open else 0
-        return not shared_out(
-            [
-                (counts[name] - (here if name == at else 0), room[name] - (less if name == at else 0))
-                for name in sorted(reached)
-            ],
-            alike.number,
-            rule.max_skew,
+        here = (
+            sum(number for one, number in own.occupancy.alike if spread.counts(one)) if own is not None else 0
+        )
+        less = _slots(own, spread.asked) if own is not None and own.name in self._open else 0
+        domains = [
+            (there - here, room - less) if name == at else (there, room)
+            for name, there, room in spread.domains
+        ]
+        return not shared_out(domains, alike.number, spread.rule.max_skew)
+
+    def _spread(self, pod: Pod, rule: SpreadRule) -> _Spread | None:
+        """None where nothing is certain of such pods."""
+        if not (rule.hard or self._problem.options.respect_preferences):
+            return None
+        if any(rule.counts(one.metadata.namespace, one.metadata.labels) for one in self._problem.pods):
+            return None
+        key, asked = ALIASES.get(rule.key, rule.key), demand(pod)
+        reached = self._reach.of(pod, key)
+        if not reached or len(reached) < rule.min_domains:
+            return None
+        unreached = {name: number for name, number in self._in_domains(key).items() if name not in reached}
+        counts, room = self._counted(rule, key), self._room_for(key, asked)
+        return _Spread(
+            key, rule, asked, tuple((name, counts[name], room[name]) for name in sorted(reached)), unreached
         )
 
     # Worked out for all nodes once: each of thousands of candidates has pods of several kinds to spread.
@@ -215,11 +245,6 @@ def _slots(node: ExistingNode, asked: Demand) -> int:
     there, taken = node.allocatable, node.occupancy.requests
     each = ((there.get(name, 0) - taken.get(name, 0)) // most for name, most in asked.asked if most > 0)
     return max(0, min(each))
-
-
-def _matching(node: ExistingNode, rule: SpreadRule) -> int:
-    """How many of its pods the rule counts."""
-    return sum(number for one, number in node.occupancy.alike if _counts(rule, one))
 
 
 def _counts(rule: SpreadRule, one: Counted) -> bool:
