@@ -50,14 +50,17 @@ class Score:
 
 def totals(views: Iterable[NodeView], surcharge: int) -> dict[str, Totals]:
     """Per pool, whatever stands against disrupting its nodes; each costs `surcharge` beside its own price."""
-    found: dict[str, Totals] = {}
+    policies: dict[str, str] = {}
+    prices: dict[str, int] = {}
+    costs: dict[str, float] = {}
     for view in views:
         if view.pool is None:
             continue
-        known = found.get(view.pool_name, Totals(view.pool.spec.disruption.consolidation_policy, 0, 0.0))
-        price = known.price + (view.price or 0) + surcharge
-        found[view.pool_name] = Totals(known.policy, price, known.cost + 1 + view.disruption_cost())
-    return found
+        name = view.pool_name
+        policies.setdefault(name, view.pool.spec.disruption.consolidation_policy)
+        prices[name] = prices.get(name, 0) + (view.price or 0) + surcharge
+        costs[name] = costs.get(name, 0.0) + 1 + view.disruption_cost()
+    return {name: Totals(policy, prices[name], costs[name]) for name, policy in policies.items()}
 
 
 def scores(

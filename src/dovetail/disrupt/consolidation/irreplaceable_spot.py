@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.api.core import Taint, Toleration
+from dovetail.base.memo import by_identity
 from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.price import SPOT_DISABLED, UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Question
@@ -51,18 +52,18 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
     """Nodes that stay whatever is planned, by name, and why: spot that spot may not follow, with pods that
     find no room on other nodes, and too cheap for whatever could be bought for these.
 
-    They are in no larger set either: such a node goes with others only if all their pods find room, and those
-    that go as well leave less of it. Room on nodes that are not quiet is none to go to, but nothing is bought
-    for it. What pods of nodes on their way out need is none either: they had it first. (Half of all what-ifs
-    were asked right after a command, about the room that its pods were about to take, and hardly one of them
-    found a move.)
+    The candidates are among the question's. They are in no larger set either: such a node goes with others
+    only if all their pods find room, and those that go as well leave less of it. Room on nodes that are not
+    quiet is none to go to, but nothing is bought for it. What pods of nodes on their way out need is none
+    either: they had it first. (Half of all what-ifs were asked right after a command, about the room that its
+    pods were about to take, and hardly one of them found a move.)
     """
     spot = [candidate for candidate in candidates if candidate.spot]
     if question.spot_to_spot or not spot:
         return {}
     volumes = question.problem.volumes
     found = {}
-    free = FreeRoom(question, spot)
+    free = free_room(question)
     crowded = free.crowded(spot)
     for candidate, (on_quiet, left) in zip(spot, free.homeless(spot), strict=True):
         if not on_quiet and candidate.name not in crowded:
@@ -300,13 +301,25 @@ class FreeRoom:
 
     def _looked_at(self, rows: _Rows, candidates: Sequence[Candidate], others: _Pods) -> Iterator[_Homeless]:
         for some, kinds in _together(candidates, others, rows.free.size):
-            many = [[one.kinds.get(each, 0) + others.kinds.get(each, 0) for each in kinds] for one in some]
+            columns = {each: column for column, each in enumerate(kinds)}
+            many = []
+            for one in some:  # each has a few of all kinds
+                row = [others.kinds.get(each, 0) for each in kinds]
+                for each, number in one.kinds.items():
+                    row[columns[each]] += number
+                many.append(row)
             left = rows.left(some, self._asked(kinds), np.array(many, dtype=np.float64), others.tolerations)
             for on_quiet, on_any in left.tolist():
                 yield self._named(on_quiet), self._named(on_any)
 
     def _named(self, amounts: Sequence[float]) -> dict[str, float]:
         return {name: amount for name, amount in zip(self._names, amounts, strict=True) if amount}
+
+
+@by_identity(4)
+def free_room(question: Question) -> FreeRoom:
+    """For all its candidates."""
+    return FreeRoom(question, question.candidates)
 
 
 @dataclass(frozen=True, slots=True)

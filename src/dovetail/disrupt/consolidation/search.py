@@ -11,7 +11,7 @@ from dovetail.disrupt.consolidation.appraisal import Appraisal, appraise
 from dovetail.disrupt.consolidation.chain import FEW, MOST_NODES, first, orders, sets
 from dovetail.disrupt.consolidation.churn import REST, MoveBudget, rests_since
 from dovetail.disrupt.consolidation.deletes import Room, deletable, given_up
-from dovetail.disrupt.consolidation.irreplaceable_spot import FreeRoom, held_back
+from dovetail.disrupt.consolidation.irreplaceable_spot import free_room, held_back
 from dovetail.disrupt.consolidation.judge import check, crowds_out, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, UNSETTLED, Refused, Same
@@ -400,10 +400,6 @@ class _Search:
         nodes = (node for node in self._question.problem.nodes if node.name in busy)
         return any(not lately.isdisjoint(pod.metadata.uid for pod in node.pods) for node in nodes)
 
-    @cached_property
-    def _free_room(self) -> FreeRoom:
-        return FreeRoom(self._question, self._question.candidates)
-
     def _or_larger(self, move: Move) -> Generator[Problem, Plan, Move]:
         """A node whose replacement saves more than this move that buys none, if it is worth the further pods.
 
@@ -457,7 +453,7 @@ class _Search:
         """
         if not self._question.moving or not candidate.plannable or not self._only_room((candidate,)):
             return False
-        return not self._free_room.packs(candidate)
+        return not free_room(self._question).packs(candidate)
 
     def _left(self, candidate: Candidate) -> str:
         """Why it stays where a plan would leave pods of it, as if one had said so."""
