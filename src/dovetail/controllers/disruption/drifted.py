@@ -98,12 +98,13 @@ class Drifted:
         pool = context.state.get(NodePool, claim.metadata.labels.get(labels.NODEPOOL, ""))
         if pool is None:
             return None
-        reason: str | None = self._from_pool(claim, pool)
         node_class = context.node_class(pool.spec.template.spec.node_class_ref)
-        if not reason and node_class is not None:
-            reason = context.provider.known_drift(claim, node_class)
+        known = context.provider.known_drift(claim, node_class) if node_class is not None else ""
+        if known is None:  # so that its turn works out all of it
+            return None
+        reason = self._from_pool(claim, pool) or known
         present = condition(claim.status.conditions, DRIFTED)
-        if reason is None or reason != (present.reason if present is not None else ""):
+        if reason != (present.reason if present is not None else ""):
             return None
         node = context.state.node_of(claim)
         wanted = bool(reason) and self._replaceable(pool)

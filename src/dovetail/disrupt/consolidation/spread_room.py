@@ -11,7 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dovetail.api.core import Pod, Toleration
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.api.core import Pod, Taint, Toleration
 from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.disrupt.consolidation.demand import Asked, Demand, demand
 from dovetail.disrupt.consolidation.question import NODES, Alike, Candidate, Question
@@ -22,11 +25,13 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.pod_sorts import Sort, sort_of
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import Resources
+from dovetail.model.resources import LARGEST, Resources
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.instance import Instance
+
+_PLENTY = 1 << 31  # pods on one node: more than there are
 
 
 class Reach:
@@ -133,6 +138,13 @@ class SpreadRoom:
         # By that and what a pod asks for, how many such pods each domain has room for.
         self._room: dict[tuple[str, Asked, tuple[Toleration, ...]], Counter[str]] = {}
         self._sorts: dict[Sort, _Spread | None] = {}
+        # Of nodes that take pods: their domains by key of a label, what is free by resource, hard taints.
+        self._tags: dict[str, tuple[tuple[str, ...], npt.NDArray[np.intp]]] = {}
+        self._free: dict[str, npt.NDArray[np.int64]] = {}
+        self._tainted: dict[tuple[Taint, ...], list[int]] = {}
+        for row, node in enumerate(self._open.values()):
+            if hard := _hard(node):
+                self._tainted.setdefault(hard, []).append(row)
         reach.read(problem)
 
     def lacks(self, candidate: Candidate) -> bool:
@@ -216,10 +228,44 @@ class SpreadRoom:
     def _room_for(self, key: str, asked: Demand) -> Counter[str]:
         known = self._room.get((key, asked.asked, asked.tolerations))
         if known is None:
-            known = self._room[key, asked.asked, asked.tolerations] = Counter()
-            for node in self._open.values():
-                known[node.labels.get(key, "")] += _slots(node, asked)
+            names, places = self._domains(key)
+            sums = np.zeros(len(names), dtype=np.int64)
+            np.add.at(sums, places, self._all_slots(asked))
+            known = self._room[key, asked.asked, asked.tolerations] = Counter(
+                dict(zip(names, sums.tolist(), strict=True))
+            )
         return known
+
+    def _domains(self, key: str) -> tuple[tuple[str, ...], npt.NDArray[np.intp]]:
+        """The domains of nodes that take pods, and the place of each node's among them."""
+        found = self._tags.get(key)
+        if found is None:
+            place: dict[str, int] = {}
+            tags = [place.setdefault(node.labels.get(key, ""), len(place)) for node in self._open.values()]
+            found = self._tags[key] = tuple(place), np.array(tags, dtype=np.intp)
+        return found
+
+    def _all_slots(self, asked: Demand) -> npt.NDArray[np.int64]:
+        """`_slots` of each node that takes pods."""
+        slots = np.full(len(self._open), _PLENTY, dtype=np.int64)
+        for name, most in asked.asked:
+            if most > 0:
+                np.minimum(slots, self._free_of(name) // most, out=slots)
+        for hard, rows in self._tainted.items():
+            if untolerated(hard, asked.tolerations):
+                slots[rows] = 0
+        return np.maximum(slots, 0)
+
+    def _free_of(self, name: str) -> npt.NDArray[np.int64]:
+        found = self._free.get(name)
+        if found is None:
+            rest = (
+                node.allocatable.get(name, 0) - node.occupancy.requests.get(name, 0)
+                for node in self._open.values()
+            )
+            amounts = [max(-LARGEST, min(amount, LARGEST)) for amount in rest]
+            found = self._free[name] = np.array(amounts, dtype=np.int64)
+        return found
 
 
 def shared_out(domains: list[tuple[int, int]], pods: int, skew: int) -> bool:
@@ -239,12 +285,15 @@ def shared_out(domains: list[tuple[int, int]], pods: int, skew: int) -> bool:
 
 def _slots(node: ExistingNode, asked: Demand) -> int:
     """How many such pods it has room for at most, whatever else comes there."""
-    hard = (taint for taint in node.taints if taint.effect in HARD_EFFECTS)
-    if untolerated(hard, asked.tolerations):
+    if untolerated(_hard(node), asked.tolerations):
         return 0
     there, taken = node.allocatable, node.occupancy.requests
     each = ((there.get(name, 0) - taken.get(name, 0)) // most for name, most in asked.asked if most > 0)
     return max(0, min(each))
+
+
+def _hard(node: ExistingNode) -> tuple[Taint, ...]:
+    return tuple(taint for taint in node.taints if taint.effect in HARD_EFFECTS)
 
 
 def _counts(rule: SpreadRule, one: Counted) -> bool:
