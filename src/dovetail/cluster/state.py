@@ -50,6 +50,16 @@ def watched(kinds: Kinds | None, *, spreading: bool = False) -> tuple[type[Objec
     return (core.Namespace, *classes, *_ALWAYS, *(SELECTING if spreading else ()))
 
 
+Versions = tuple[tuple[NodePool, ...], tuple[NodeClaim, ...], tuple[Node, ...], tuple[Pod, ...]]
+
+
+def fingerprint(versions: Versions) -> str:
+    """Equal iff the states were: a digest of each object with its version, which most plans do not need."""
+    found = [(item.KIND, item.metadata) for items in versions for item in items]
+    lines = sorted(f"{kind} {meta.uid} {meta.resource_version}" for kind, meta in found)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
 T = TypeVar("T", bound=Object)
 # (kind, type, old, new): `new` is None for DELETED, `old` for ADDED.
 Callback = Callable[[type[Object], ChangeType, Object | None, Object | None], None]
@@ -226,12 +236,9 @@ class State:
 
     # Nominations and marks ----------------------------------------------------------------------------
 
-    def fingerprint(self) -> str:
-        """Equal iff the states are: a digest of every pool, claim, node and pod with its version."""
-        kinds: tuple[type[Object], ...] = (NodePool, NodeClaim, Node, Pod)
-        found = [(kind.KIND, item.metadata) for kind in kinds for item in self.all(kind)]
-        lines = sorted(f"{kind} {meta.uid} {meta.resource_version}" for kind, meta in found)
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    def versions(self) -> Versions:
+        """Every pool, claim, node and pod as it is now."""
+        return self.all(NodePool), self.all(NodeClaim), self.all(Node), self.all(Pod)
 
     def nominate(self, name: str) -> None:
         """Keep the claim or node of that name from disruption for one window: pods are about to come."""

@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition, is_true
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound
+from dovetail.cluster.state import fingerprint
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.disruption.metrics import count_failure
@@ -118,7 +119,7 @@ class Execution:
         what is left to delete is asked for again in a second.
         """
         state, clock = self._context.state, self._context.clock
-        snapshot = state.fingerprint()
+        snapshot = fingerprint(state.versions())
         self._taken.update(dict.fromkeys(_claims(command)))
         self._context.log.record(
             "disruption.begun",

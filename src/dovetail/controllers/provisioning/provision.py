@@ -17,6 +17,7 @@ from dovetail.base.errors import ApiError, PlannerFailed
 from dovetail.cloud.unready import why_unready
 from dovetail.cluster.nodes import Machine
 from dovetail.cluster.problem import Fault
+from dovetail.cluster.state import Versions, fingerprint
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.buy import Buyer
@@ -232,7 +233,7 @@ class Provisioner:
         moved = frozenset(pod.key for pod in pods if self._bound(pod.key))
         problem = self._intake.problem(pods, places)
         await self._report_faults()
-        snapshot = self._context.state.fingerprint()
+        versions = self._context.state.versions()
         plan = self._leftover.recall(problem)
         if plan is None:
             self._context.log.record(
@@ -258,7 +259,7 @@ class Provisioner:
             problem, plan = await self._with_room_made(problem, plan)
             plan = self._needed(plan, pods, moved, places)
         plan = in_turn(problem, dealt(problem, evened(problem, plan)), self._context.state.arrived())
-        await self._act(problem, plan, snapshot, places)
+        await self._act(problem, plan, versions, places)
 
     def _put_off(self) -> dict[str, str]:
         """Pods that keep a place without room until others are bound or gone: they are looked at again."""
@@ -488,7 +489,7 @@ class Provisioner:
             self._metrics.answered(number, plan, spent)
         return plan, spent
 
-    async def _act(self, problem: Problem, plan: Plan, snapshot: str, places: Mapping[str, str]) -> None:
+    async def _act(self, problem: Problem, plan: Plan, versions: Versions, places: Mapping[str, str]) -> None:
         for name in sorted(plan.existing):
             news = tuple(pod for pod in plan.existing[name] if places.get(pod) != name)
             await nominate(self._context, news, name)
@@ -498,7 +499,7 @@ class Provisioner:
                 await self._buyer.buy(plan.claims, bought)
         finally:
             if bought:
-                self._remember(problem, plan, snapshot, bought)
+                self._remember(problem, plan, fingerprint(versions), bought)
         for left in plan.unschedulable:
             if left.untried:
                 continue  # it was not looked at yet: the next round is its own
