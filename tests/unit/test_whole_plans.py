@@ -73,3 +73,20 @@ def test_pods_that_only_a_node_that_is_there_suits_keep_their_room() -> None:
     plan = solve(problem, Budget(work=200_000))
     assert verify(problem, plan) == ()
     assert [len(claim.pods) for claim in plan.claims] == [1]
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_a_pod_with_the_ports_of_two_others_shares_a_node_with_neither(copies: int) -> None:
+    waiting = []
+    for number, (size, ports) in enumerate([(500, (80, 443)), (500, (80,)), (1500, (443,))]):
+        for copy in range(copies):
+            document = pod(f"pod-{number}-{copy}", f"app-{number}", (size, 64), {})
+            document["spec"]["containers"][0]["ports"] = [
+                {"containerPort": port, "hostPort": port} for port in ports
+            ]
+            waiting.append(document)
+    problem = to_problem(scenario(waiting, [pool("general")], instance_types()))
+    plan = solve(problem, Budget(work=200_000))
+    assert verify(problem, plan) == ()
+    assert not plan.unschedulable
+    assert exhaustive.cheaper(problem, plan) is None

@@ -69,7 +69,7 @@ def whole_nodes(
         return Whole(bound)
     nodes = np.rint(answer.values[-len(most) :]).astype(np.int64)
     nodes[len(pricing.price) :] = 1
-    return Whole(bound, _filled(pricing, work, (feasible, capacity), nodes))
+    return Whole(bound, _filled(pricing, work, needs, (feasible, capacity / scale), nodes))
 
 
 def _in_whole_numbers(model: highspy.HighsLp, demand: Amounts, most: Floats, *, pods: bool) -> None:
@@ -104,21 +104,20 @@ def _sharper(model: highspy.HighsLp, pricing: PricingInstance, feasible: Mask) -
 
 
 def _filled(
-    pricing: PricingInstance, work: SolveBudget, places: tuple[Mask, Amounts], nodes: Amounts
+    pricing: PricingInstance, work: SolveBudget, needs: Floats, places: tuple[Mask, Floats], nodes: Amounts
 ) -> tuple[Pattern, ...]:
     """All pods on so many nodes (K,) of each column, the last of which are free capacities; () if that fails.
 
-    `places`: who may be there (S, K), and their size (K, R).
+    `needs` (S, R) and `places`, which are who may be there (S, K) and their size (K, R), are of one scale.
+    The program knows of no pairs that no clique covers.
     """
     feasible, capacity = places
     column = np.repeat(np.arange(len(nodes)), nodes)
     feasible = feasible[:, column]
     if feasible.size > _WHOLE_CELLS or not work.left:
         return ()
-    scale = np.maximum(pricing.vectors.max(axis=0, initial=1), 1).astype(np.float64)
-    every = np.zeros(len(column)), np.ones(len(column))
-    needs, demand = pricing.vectors / scale, pricing.demand.astype(np.float64)
-    model = compact_model(feasible, needs, capacity[column] / scale, every, demand)
+    every, demand = (np.zeros(len(column)), np.ones(len(column))), pricing.demand.astype(np.float64)
+    model = compact_model(feasible, needs, capacity[column], every, demand)
     kind_of, node_of = np.nonzero(feasible)
     _in_whole_numbers(model, pricing.demand[kind_of], every[1], pods=True)
     answer = minimum(model, work)
@@ -126,6 +125,8 @@ def _filled(
         return ()
     counts = np.zeros(feasible.T.shape, dtype=np.int64)
     counts[node_of, kind_of] = np.rint(answer.values[: len(kind_of)])
+    if pricing.clashes(counts, np.arange(len(needs))).any():
+        return ()
     sold = len(pricing.price)
     return tuple(
         Pattern(counts[node], where if where < sold else where - sold, 1, free=where >= sold)

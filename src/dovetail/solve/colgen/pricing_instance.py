@@ -107,13 +107,13 @@ class PricingInstance:
         counts = counts[:, some]
         used, present = counts @ self.vectors[some], counts > 0
         held = holding(used, self.capacity) & ~share(present, ~self.feasible[:, some].T)
-        held &= ~self._clashes(counts, some)[:, None]
+        held &= ~self.clashes(counts, some)[:, None]
         if owned:
             held &= share(present, self.own[:, some].T)
         found: Amounts = np.where(held.any(axis=1), held.argmax(axis=1), -1)
         return found
 
-    def _clashes(self, counts: Amounts, items: Amounts) -> Mask:
+    def clashes(self, counts: Amounts, items: Amounts) -> Mask:
         """Whether each of the patterns (N, J) of these items (J,) holds two that cannot share a node,
         (N,).
         """
