@@ -154,8 +154,7 @@ class TopologyBound:
         return self._known[key].bound
 
     def _note(self, key: object, ruled: Ruled, following: _Next | None) -> None:
-        known = self._known.get(key, Ruled())
-        self._known[key] = replace(ruled, bound=max(ruled.bound, known.bound))
+        self._known[key] = replace(ruled, bound=max(ruled.bound, self._known.get(key, Ruled()).bound))
         self.targets = ruled.targets or self.targets
         self.answers = ruled.answers or self.answers
         if following is not None:
@@ -232,10 +231,9 @@ class TopologyBound:
             return Ruled(bound), None
         singles = cramped(rows, values) if answer.bound >= rows.cost(values) * CLOSE else {}
         nodes = list(shared_out(rows, values))
-        target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
-        cost = round(rows.cost(values) * NANO_DOLLARS) if whole else ENDLESS
-        ruled = Ruled(bound, _targets(rows, values), (target_nodes,), cost)
+        ruled = self._answered(rows, bound, values, nodes)
+        ruled = ruled if whole else replace(ruled, cost=ENDLESS)
         return ruled, (rows.topology_sites, singles) if singles else None
 
     def _by_patterns(self, rows: Rows, patterns: SitePatterns | None, price: int) -> Ruled:

@@ -199,10 +199,6 @@ def _endless(instance: Instance) -> Mask:
     return np.array([endless and table.pool.limits is None for table in instance.tables], dtype=np.bool_)
 
 
-def _table(rows: Sequence[Mask], width: int) -> Mask:
-    return np.array(rows, dtype=np.bool_).reshape(len(rows), width)
-
-
 def _marks(
     reach: tuple[Mask, Mask], domains: Mapping[str, Sequence[str]], counting: Iterable[Counting]
 ) -> Mask:

@@ -275,11 +275,8 @@ def _on_nodes(rows: Rows, owners: Sequence[int], matched: Sequence[int]) -> None
 
     On new nodes it is a rule about what one node holds.
     """
-    groups = [
-        [kind for kind in owners if kind not in matched],
-        [kind for kind in matched if kind not in owners],
-        [kind for kind in owners if kind in matched],
-    ]
+    mine, theirs = set(owners), set(matched)
+    groups = [sorted(some) for some in (mine - theirs, theirs - mine, mine & theirs)]
     topology_sites = rows.topology_sites
     for site in range(topology_sites.bought, len(topology_sites.price)):
         there = [[kind for kind in group if site in rows.pods[kind]] for group in groups]
