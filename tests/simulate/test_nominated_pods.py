@@ -61,6 +61,47 @@ def test_pods_get_the_nodes_that_were_bought_for_them() -> None:
     assert len(world.records("decision")) == 1
 
 
+def daemonset(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
+    template = pod(name, cpu, tolerations=[{"operator": "Exists"}], **spec)["spec"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template},
+        },
+    }
+
+
+def test_what_daemonsets_bring_is_nominated_as_its_node_opens_and_no_more_once_that_has_been_up() -> None:
+    """The plan leaves room for it: a pod whose own node is still closed would take that."""
+
+    async def script(world: Operated) -> None:
+        def marks(app: str) -> list[str]:
+            pods = [one for one in world.state.all(Pod) if one.metadata.labels.get("app") == app]
+            return [one.metadata.annotations.get(MARK, "") for one in pods]
+
+        gates = [{"name": "example.com/image"}]  # so the scheduler does not bind it before the node opens
+        world.create(node_class(), pool(), inflate(3), daemonset("agent", "100m", schedulingGates=gates))
+        while not held(world):
+            await world.clock.sleep(SECOND // 10)
+        await world.clock.sleep(SECOND // 10)
+        assert marks("agent") == [""]
+        while held(world):
+            await world.clock.sleep(SECOND // 10)
+        (node,) = world.state.all(Node)
+        assert marks("agent") == [node.metadata.name]
+
+        world.create(daemonset("huge", "1000"))  # refused for good: it is not nominated for ever
+        await world.clock.sleep(SECOND)
+        assert marks("huge") == [node.metadata.name]
+        await world.clock.sleep(MINUTE)
+        assert marks("huge") == [""]
+
+    play(script)
+
+
 def test_nodes_of_one_spread_open_together() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), inflate(9, **spread("inflate")))

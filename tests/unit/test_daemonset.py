@@ -7,6 +7,7 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, NodeSpec, Pod, PodTemplateSpec, Taint
 from dovetail.api.meta import Meta
+from dovetail.model.daemons import node_of
 from dovetail.model.labels import DISRUPTED_TAINT, UNREGISTERED_TAINT
 from dovetail.simulate.workloads.daemonset import (
     Coverage,
@@ -15,7 +16,6 @@ from dovetail.simulate.workloads.daemonset import (
     decide,
     fit,
     node_matters,
-    node_of,
 )
 from dovetail.simulate.workloads.statefulset import REVISION_LABEL
 

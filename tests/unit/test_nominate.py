@@ -14,7 +14,6 @@ from dovetail.controllers.provisioning.causes import leans, open_to
 from dovetail.controllers.provisioning.nominate import (
     TURN,
     Turns,
-    destination,
     nomination,
     planned_turn,
     up,
@@ -94,12 +93,6 @@ FIRST = [
 )
 def test_a_nomination(given: Pod, wanted: str, operations: list[dict[str, Any]]) -> None:
     assert list(nomination(given, wanted)) == operations
-
-
-def test_nothing_is_nominated_before_the_node_is_there() -> None:
-    claim = decode({"metadata": {"name": "c"}, "spec": {"nodeClassRef": CLASS}}, NodeClaim)
-    assert destination(None) == destination(Machine(None, claim)) == ""
-    assert destination(Machine(node("n1"), claim)) == "n1"
 
 
 @pytest.mark.parametrize(

@@ -32,3 +32,16 @@ class Daemon:
     def comes_to(self, node: ExistingNode) -> bool:
         """True iff the node runs it, or will."""
         return node.lets_in(self.alternatives, self.tolerations)
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a DaemonSet's pod is on, or is meant for; "" where it names none."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity
+    required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
+    for term in required.node_selector_terms if required is not None else ():
+        for field in term.match_fields:
+            if field.operator == "In" and len(field.values) == 1:
+                return field.values[0]
+    return ""

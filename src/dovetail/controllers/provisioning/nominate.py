@@ -34,7 +34,8 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.nodeclaim.status import REGISTERED
 from dovetail.controllers.provisioning.bootstrap import Bootstrap
-from dovetail.controllers.provisioning.causes import leans, open_to
+from dovetail.controllers.provisioning.causes import leans
+from dovetail.controllers.provisioning.daemons import DaemonPods, closed_to, of_daemons
 from dovetail.controllers.provisioning.exchange import Exchange
 from dovetail.controllers.provisioning.openings import (
     MOST_BESIDE,
@@ -121,11 +122,6 @@ def up(machine: Machine) -> bool:
     """
     taints = machine.node.spec.taints if machine.node is not None else ()
     return machine.registered and not any(taint != OPENING and is_ephemeral(taint) for taint in taints)
-
-
-def destination(place: Machine | None) -> str:
-    """The node to nominate for a pod that is promised this machine: none before its Node is there. Pure."""
-    return place.node.metadata.name if place is not None and place.node is not None else ""
 
 
 def _test(path: str, value: object) -> Mapping[str, Any]:
@@ -229,6 +225,7 @@ class Nominator:
         self._state.on_promise(self._placed)
         self._exchange = Exchange(self._state, context.clock.monotonic)
         self._bootstrap = Bootstrap(self._state)
+        self._daemons = DaemonPods(self._state, context.clock.now)
 
     def _placed(self, key: str) -> None:
         self._latest = self._context.clock.monotonic()
@@ -268,6 +265,7 @@ class Nominator:
         if nominated and new is not None and not new.spec.node_name and not new.status.nominated_node_name:
             self._lost = self._context.clock.monotonic()
             self._exchange.lost(new)
+        self._daemons.follow(old, new)
         pod = new or old
         if pod is None or pod.key not in self._unseen:
             return
@@ -312,30 +310,37 @@ class Nominator:
     def _resume(self, pod: Pod) -> None:
         """A place that an earlier process gave the pod is promised still."""
         name = pod.status.nominated_node_name
-        if name and not evicts(pod) and self._state.get(Node, name) is not None:
+        if name and not evicts(pod) and self._state.get(Node, name) is not None and not of_daemons(pod):
             self._state.promise(pod, name)
 
     def _wanted(self, pod: Pod) -> bool:
         """True iff something is to be written. While taints keep the pod off its node they are waited for:
         at each attempt the scheduler says anew why such a pod fits nowhere.
         """
-        place = self._state.promised(pod)
-        if place is not None and place.node is not None and not open_to(pod, place.node):
+        node = self._destination(pod)
+        if node is not None and closed_to(pod, node):
             return False
-        return bool(nomination(pod, destination(place)))
+        return bool(nomination(pod, _name(node)))
+
+    def _destination(self, pod: Pod) -> Node | None:
+        """The node that the pod is to be nominated to: None before that is there."""
+        if of_daemons(pod):
+            return self._daemons.node(pod)
+        place = self._state.promised(pod)
+        return place.node if place is not None else None
 
     async def reconcile(self, key: str) -> int | None:
         """Write what the pod's nomination should be; come back while it has one of ours."""
         pod = self._state.get(Pod, key)
         if pod is None or pod.spec.node_name or not self._enabled:
             return None
-        place = self._state.promised(pod)
-        name = destination(place)
+        node = self._destination(pod)
+        name = _name(node)
         wanted = nomination(pod, name)
         if not wanted:
             return LOOK_AGAIN if name and not evicts(pod) else None
-        if place is not None and place.node is not None:
-            if not open_to(pod, place.node):
+        if node is not None:
+            if closed_to(pod, node):
                 return None  # its taints are waited for
             now = self._context.clock.monotonic()
             if (left := self._turns.wait(pod, name, now)) > 0 or (left := self._pause(key)) > 0:
@@ -471,11 +476,10 @@ class Nominator:
 
     def _missing(self, ready: Mapping[str, Node]) -> list[tuple[Pod, Operations]]:
         """What is to be written so that the pods of these nodes are nominated."""
-        return [
-            (pod, wanted)
-            for pod, place in self._places(ready.values())
-            if place.name in ready and (wanted := nomination(pod, place.name))
-        ]
+        planned = [(pod, place.name) for pod, place in self._places(ready.values()) if place.name in ready]
+        if self._enabled:
+            planned += [(pod, name) for name in ready for pod in self._daemons.on(name)]
+        return [(pod, wanted) for pod, name in planned if (wanted := nomination(pod, name))]
 
     def _places(self, nodes: Iterable[Node]) -> list[tuple[Pod, Machine]]:
         """The places on these nodes that hold, in order of the pods' keys."""
@@ -685,6 +689,10 @@ def planned_turn(machine: Machine) -> int:
     mark = machine.claim.metadata.annotations.get(labels.OPENS, "") if machine.claim is not None else ""
     number = mark.isascii() and mark.isdigit() and len(mark) <= len(str(MOST_NODES))
     return int(mark) if number else 0
+
+
+def _name(node: Node | None) -> str:
+    return node.metadata.name if node is not None else ""
 
 
 def _named(pod: Pod, node: str) -> bool:

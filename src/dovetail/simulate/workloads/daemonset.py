@@ -24,6 +24,7 @@ from dovetail.api.core import (
     Toleration,
 )
 from dovetail.api.workloads import DaemonSet
+from dovetail.model.daemons import node_of
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.taints import HARD_EFFECTS, NO_EXECUTE, NO_SCHEDULE, untolerated
 from dovetail.simulate.workloads.base import Controller, Means
@@ -111,18 +112,6 @@ def decide(fits: Mapping[str, Fit], pods: Iterable[Pod], revision: str) -> Cover
         broken = [pod for pod in outdated if not ready(pod)]
         delete = broken or (outdated[:1] if all(ready(pod) for pod in kept.values()) else [])
     return Coverage(create=create, delete=tuple(delete))
-
-
-def node_of(pod: Pod) -> str:
-    """The node a daemon pod is on, or is meant for."""
-    if pod.spec.node_name:
-        return pod.spec.node_name
-    affinity = pod.spec.affinity
-    required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
-    for term in required.node_selector_terms if required is not None else ():
-        for field in term.match_fields:
-            return field.values[0]
-    return ""
 
 
 def node_matters(before: Node, after: Node) -> bool:

@@ -1,0 +1,69 @@
+"""Pods of DaemonSets that wait for a new node: its room for them is kept as that of the planned pods is.
+
+A plan leaves room for what DaemonSets bring, the scheduler does not. Of 1,922 pods and 44 nodes, some of
+which opened before others, pods whose own nodes were still closed took it on three: what their DaemonSets
+brought, to which the scheduler came seconds later, could never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dovetail.api.core import Node, Pod
+from dovetail.cluster.nodes import Machine
+from dovetail.cluster.promises import ready_since
+from dovetail.cluster.state import NOMINATION_WINDOW, State
+from dovetail.controllers.nodeclaim.register import OPENING
+from dovetail.controllers.provisioning.causes import open_to
+from dovetail.disrupt.pods import owned_by
+from dovetail.model.daemons import node_of
+
+
+def of_daemons(pod: Pod) -> bool:
+    """True iff a DaemonSet made the pod."""
+    return owned_by(pod, "DaemonSet")
+
+
+def closed_to(pod: Pod, node: Node) -> bool:
+    """True iff the waiting pod is not to be nominated to that node yet.
+
+    What DaemonSets bring may be let in by all taints, and most of it is bound before the node opens.
+    """
+    return not open_to(pod, node) or (of_daemons(pod) and OPENING in node.spec.taints)
+
+
+class DaemonPods:
+    """Those that wait, by the one node that each may run on."""
+
+    def __init__(self, state: State, now: Callable[[], int]) -> None:
+        self._state = state
+        self._now = now
+        self._waiting: dict[str, dict[str, None]] = {}  # by name of a node, keys of pods
+
+    def follow(self, old: Pod | None, new: Pod | None) -> None:
+        """Take in a change of a pod."""
+        pod = new or old
+        if pod is None or not of_daemons(pod):
+            return
+        if new is not None and not new.spec.node_name and not new.deleting:
+            self._waiting.setdefault(node_of(new), {})[new.key] = None
+        elif old is not None and not old.spec.node_name and (name := node_of(old)) in self._waiting:
+            self._waiting[name].pop(old.key, None)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    def on(self, name: str) -> list[Pod]:
+        """Those that wait for the node of that name."""
+        pods = (self._state.get(Pod, key) for key in self._waiting.get(name, ()))
+        return [pod for pod in pods if pod is not None]
+
+    def node(self, pod: Pod) -> Node | None:
+        """The node that the pod is to be nominated to; None for one that a claim did not bring, or that has
+        been up for long enough: what has no room by then would be refused, and nominated again, for ever.
+        """
+        node = self._state.get(Node, node_of(pod))
+        claim = self._state.claim_of(node) if node is not None else None
+        if node is None or claim is None:
+            return None
+        since = ready_since(Machine(node, claim))
+        return node if since is None or self._now() - since < NOMINATION_WINDOW else None
