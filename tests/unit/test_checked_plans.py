@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from dovetail.base.errors import DovetailError
-from dovetail.cli.plan_output import sentences
-from dovetail.cli.searching import checked
+from dovetail.cli.plan_output import fact_lines, sentences
+from dovetail.cli.searching import Answer, Search, checked
 from dovetail.explain.spread_domains import AsSeen
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
+from dovetail.reading import Reading
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import instance_types, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
@@ -34,6 +35,14 @@ def test_a_plan_without_a_proof_is_not_said_to_have_one(plan: Plan) -> None:
     (proven, *_), (said, *_) = (sentences(one, 0, seen, None, ()) for one in (plan, unproven))
     assert "no plan for the same pods costs less than" in proven
     assert "there was no time to prove what they cost at least" in said
+
+
+def test_a_search_that_was_cut_short_promises_no_saving_without_a_proof(problem: Problem, plan: Plan) -> None:
+    for bound in (0, plan.cost.hourly // 2):
+        answer = Answer(replace(plan, cost=replace(plan.cost, lower_bound=bound)), 1.0, cut_short=True)
+        said = " ".join(fact_lines(problem, answer, Search(), None, Reading()))
+        assert "may find a cheaper plan" in said
+        assert ("save up to" in said) == (bound > 0)
 
 
 def test_a_plan_without_a_fault_is_shown(problem: Problem, plan: Plan) -> None:

@@ -504,7 +504,9 @@ def fact_lines(
             f"{search.further} looks further."
         )
     elif answer.cut_short:
-        hope = f" and save up to ${answer.hope / NANO_DOLLARS:,.4f}/h" if answer.hope else ""
+        # Without a proof it would be all that the plan costs.
+        known = answer.hope if plan.cost.lower_bound else 0
+        hope = f" and save up to ${known / NANO_DOLLARS:,.4f}/h" if known else ""
         yield f"The search was cut short: more time ({search.further}) may find a cheaper plan{hope}."
     if region is not None:
         origin = "" if region.origin == "--region" else f" (region from {region.origin})"
