@@ -378,9 +378,9 @@ def test_places_that_others_rely_on_are_promised_as_the_command_begins(
     async def script(world: Operated) -> None:
         promise = world.state.promise
 
-        def noted(pod: Pod, name: str) -> None:
+        def noted(pod: Pod, name: str, **more: bool) -> None:
             promised.append((world.clock.now(), pod.spec.node_name, name))
-            promise(pod, name)
+            promise(pod, name, **more)
 
         small, large = replicas("a", 2, cpu="250m"), replicas("b", 2, cpu="1500m")
         world.create(node_class(), sizes("m5.large"), small, large)

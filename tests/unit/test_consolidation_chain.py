@@ -10,12 +10,26 @@ import numpy as np
 import pytest
 
 from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta, OwnerReference
+from dovetail.disrupt.consolidation import chain
 from dovetail.disrupt.consolidation.appraisal import Appraisal
-from dovetail.disrupt.consolidation.chain import first, orders, sets, still
+from dovetail.disrupt.consolidation.chain import (
+    bought_first,
+    cheaper,
+    first,
+    orders,
+    pays,
+    purchases,
+    sets,
+    still,
+)
 from dovetail.disrupt.consolidation.churn import Moves
+from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.question import Candidate, Move, Question
-from dovetail.model.problem import ExistingNode, Problem
+from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.problem import ExistingNode, Pool, Problem
+from dovetail.model.requirement import Requirements
 
 
 def pod(name: str) -> Pod:
@@ -44,6 +58,10 @@ def appraisal(asked: Question, free: dict[str, int]) -> Appraisal:
             vectors=np.array([[1]]),
             capacity=np.array([[free[name]] for name in names]),
             hosts=np.ones((1, len(names)), dtype=np.bool_),
+            feasible=np.ones((1, 2), dtype=np.bool_),
+            column_room=np.array([[1], [2]]),
+            price=np.array([100, 160]),
+            least=lambda kinds: {1: 100, 2: 160}.get(len(kinds)),
         ),
     )
 
@@ -69,6 +87,26 @@ def test_sets_that_have_room_come_the_dearest_first(
     asked = question(*NODES, **more)
     known = appraisal(asked, dict(zip("abc", free, strict=True)))
     names = [" ".join(one.name for one in each) for each in sets(asked, known, NODES)]
+    assert names == found
+
+
+@pytest.mark.parametrize(
+    ("free", "over", "more", "found"),
+    [
+        ((0, 0, 0), 0, {}, ["a b", "a c", "b c"]),  # none is sold for three pods
+        ((0, 0, 0), 290, {}, ["a b"]),
+        ((0, 0, 0), 340, {}, []),
+        ((-9, -9, 0), 0, {"closed": frozenset("c")}, ["a b", "a c", "b c"]),
+        ((9, 9, 9), 0, {}, []),  # nothing has to be bought
+        ((0, 0, 0), 0, {"moves": Moves(deleting={"b": 0})}, ["a c"]),
+    ],
+)
+def test_sets_that_one_bought_node_may_replace_come_by_what_they_should_save(
+    free: tuple[int, int, int], over: int, more: dict[str, Any], found: list[str]
+) -> None:
+    asked = question(candidate("a", 300), candidate("b", 200), candidate("c", 150), **more)
+    known = appraisal(asked, dict(zip("abc", free, strict=True)))
+    names = [" ".join(one.name for one in each) for each in purchases(asked, known, asked.candidates, over)]
     assert names == found
 
 
@@ -137,3 +175,115 @@ def test_no_place_is_kept_that_another_pod_may_need() -> None:
     asked = question(*NODES)
     waiting = replace(asked, problem=replace(asked.problem, pods=(pod("z-0"),)))
     assert still(waiting, [NODES[1]], TO_C) is None
+
+
+CLAIM = PlannedClaim(
+    "new",
+    "pool",
+    ("default/a-0", "default/b-0", "default/b-1", "default/d-0"),
+    Requirements({}),
+    ("m",),
+    {},
+    "m",
+    "z",
+    "on-demand",
+    120,
+    120,
+)
+BOUGHT = Move(
+    (*NODES, candidate("d", 400, 5)),
+    (CLAIM,),
+    {"k": ("default/c-0",), "l": ("default/d-1", "default/d-2", "default/d-3", "default/d-4")},
+)
+
+
+@pytest.mark.parametrize(
+    ("free", "more", "gone", "places"),
+    [
+        ("abc", {}, "b", {"new": ("default/b-0", "default/b-1")}),  # most of its pods
+        ("ac", {}, "a", {"new": ("default/a-0",)}),
+        ("c", {}, "", {}),  # none of its pods
+        ("abc", {"moves": Moves(deleting={"b": 1})}, "a", {"new": ("default/a-0",)}),
+        ("abc", {"allowed": 0}, "", {}),
+        ("d", {}, "", {}),  # one of its five pods: it might go elsewhere
+    ],
+)
+def test_what_is_bought_for_several_nodes_comes_in_place_of_one_first(
+    monkeypatch: pytest.MonkeyPatch, free: str, more: dict[str, Any], gone: str, places: dict[str, Any]
+) -> None:
+    def affordable(_: Question, nodes: tuple[Candidate, ...], claims: Any) -> Any:
+        if sum(one.price for one in nodes) <= 120:
+            raise Refused("too dear")
+        return claims
+
+    monkeypatch.setattr(chain, "affordable", affordable)
+    monkeypatch.setattr(chain, "verify", lambda *_: ())
+    allowed = more.pop("allowed", 1) if "allowed" in more else 1
+    asked = Question(Problem((), ()), (), {"pool": allowed}, **more)
+    move = bought_first(asked, BOUGHT, set(free))
+    assert ("".join(one.name for one in move.candidates) if move else "") == gone
+    assert (dict(move.places) if move else {}) == places
+    assert move is None or (move.kept and move.claims == (CLAIM,))
+
+
+def test_until_it_is_bought_only_nodes_go_whose_pods_do_not_come_to_it() -> None:
+    move = first(Question(Problem((), ()), (), {"pool": 3}), BOUGHT, {"a", "b", "c"})
+    assert move is not None
+    assert [one.name for one in move.candidates] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("saving", "other", "worth"), [(1, None, True), (226, 150, True), (225, 150, False), (300, 300, False)]
+)
+def test_more_nodes_go_where_that_saves_a_quarter_of_what_they_cost(
+    saving: int, other: int | None, worth: bool
+) -> None:
+    """Beside c a node of 300 goes."""
+    bought = cast("PlannedClaim", SimpleNamespace(price=450 - saving))
+    than = None
+    if other is not None:
+        than = Move(NODES[2:], (cast("PlannedClaim", SimpleNamespace(price=150 - other)),))
+    assert pays(Move((NODES[0], NODES[2]), (bought,)), than) == worth
+
+
+def test_a_kept_purchase_is_still_for_its_price_and_for_pods_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def affordable(_: Question, nodes: tuple[Candidate, ...], claims: Any) -> Any:
+        if sum(one.price for one in nodes) < 200:
+            raise Refused("too dear")
+        return claims
+
+    def verify(_: Problem, plan: Plan) -> list[str]:
+        (claim,) = plan.claims
+        assert (claim.pods, plan.cost.hourly, set(plan.existing)) == (("default/b-1",), 120, {"c"})
+        return wrong
+
+    wrong: list[str] = []
+    monkeypatch.setattr(chain, "affordable", affordable)
+    monkeypatch.setattr(chain, "verify", verify)
+    asked = question(*NODES)
+    places = {"c": ("default/b-0",), "new": ("default/b-1",)}
+    move = still(asked, [NODES[1]], places, (CLAIM,))
+    assert move is not None
+    assert (move.claims, move.places, move.kept) == ((CLAIM,), places, True)
+    assert still(asked, [NODES[1]], {"new": ("default/b-1",)}, (CLAIM,)) is None
+    wrong.append("a rule between pods")
+    assert still(asked, [NODES[1]], places, (CLAIM,)) is None
+    with pytest.raises(Refused):
+        still(asked, [NODES[2]], {"new": ("default/c-0",)}, (CLAIM,))
+
+
+def test_cheaper_types_are_those_of_which_some_cost_less() -> None:
+    def kind(*prices: int) -> Any:
+        return SimpleNamespace(
+            offerings=[SimpleNamespace(available=price > 0, price=abs(price)) for price in prices]
+        )
+
+    low, mixed, high, gone = kind(1), kind(9, 4), kind(5, 6), kind(-2)
+    bare = Pool(
+        "a", NodeClassRef(group="g", kind="K", name="n"), Requirements({}), {}, (low, mixed, high, gone)
+    )
+    pools = bare, replace(bare, name="b", instance_types=(high,))
+    (pool,) = cheaper(Problem((), pools), 5).pools
+    assert (pool.name, pool.instance_types) == ("a", (low, mixed))

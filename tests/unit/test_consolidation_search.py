@@ -831,7 +831,7 @@ FORCED = {"allowed": {"a": 1}, "moves": Moves(forced=True)}
             FORCED | {"restless": frozenset({"other-0"}), "lately": frozenset({"uid-x"})},
             "-",
             {"a2"},
-            ["a1 a2"] * 3 + ["a2"],
+            ["a1 a2"] * 3 + ["a2", "a1"],
         ),
     ],
 )
@@ -856,10 +856,64 @@ def test_after_a_drift_nodes_that_go_one_after_the_other_are_planned_together(
     ]
     case.question = replace(case.question, problem=replace(case.question.problem, nodes=tuple(nodes)))
     monkeypatch.setattr(searching, "sets", lambda *_: [[*both], [both[1]]])
+    monkeypatch.setattr(searching, "purchases", lambda *_: [])
     found = case.play(monkeypatch)
     assert (names(found.move), case.tried) == (gone, tried)
     assert aside is None or set(found.next or ()) == aside
     assert stays(found).get("a1") == (OUTDONE if gone == "-" else None)
+
+
+@pytest.mark.parametrize(("price", "gone"), [(1501, "a1"), (1500, "-")])
+def test_nodes_that_go_one_after_the_other_keep_nothing_waiting_that_saves_more(
+    monkeypatch: pytest.MonkeyPatch, price: int, gone: str
+) -> None:
+    a1, a2 = node("a1", price), node("a2", 1500)
+    case = parts(
+        a1,
+        since(a2, 0),
+        asked=FORCED | {"moves": Moves(forced=True, resting=frozenset({"uid-a2-0"}))},
+        fits=("a1",),
+        saved={"a1": price},
+        worth={"a1": float(price), "a2": 1500.0},
+        places={"a2": {"other-0": ("default/a2-0",)}},
+    )
+    monkeypatch.setattr(searching, "sets", lambda *_: [[case.question.candidates[1]]])
+    monkeypatch.setattr(searching, "purchases", lambda *_: [])
+    found = case.play(monkeypatch, now=55 * MINUTE)
+    assert names(found.move) == gone
+    assert stays(found).get("a1") == (OUTDONE if gone == "-" else None)
+
+
+@pytest.mark.parametrize(
+    ("saved", "gone", "tried"),
+    [
+        (1251, "a2", ["a1 a2", "a1 a2"]),  # a quarter more of a2 than by a1 alone; nothing cheaper is found
+        (1250, "a1", ["a1 a2"]),
+    ],
+)
+def test_of_nodes_that_go_one_after_the_other_one_is_replaced_first_where_that_saves_a_quarter_more(
+    monkeypatch: pytest.MonkeyPatch, saved: int, gone: str, tried: list[str]
+) -> None:
+    both = node("a1", 1000), node("a2", 1000)
+    case = parts(
+        *both,
+        asked=FORCED | {"others": 2},
+        saved={"a1 a2": saved},
+        places={"a1": {"other-0": ("default/a1-0",)}},
+        worth={"a1": 1000.0, "a2": 1000.0},
+    )
+
+    def bought(_: Question, joint: Move, free: set[str]) -> Move | None:
+        assert free == {"a1", "a2"}
+        return Move(joint.candidates[1:], joint.claims, {}, kept=True)
+
+    monkeypatch.setattr(searching, "sets", lambda *_: [[both[0]]])
+    monkeypatch.setattr(searching, "purchases", lambda *_: [[*both]])
+    monkeypatch.setattr(searching, "bought_first", bought)
+    found = case.play(monkeypatch)
+    assert (names(found.move), case.tried) == (gone, ["a1", *tried])
+    assert found.move is not None
+    assert found.move.kept
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -86,6 +87,7 @@ def build(
     *,
     lingering: frozenset[str] = frozenset(),
     promised: Mapping[str, str] | None = None,
+    moving: Iterable[tuple[Pod, str]] = (),
     require_ready: bool = True,
     node_class_kinds: tuple[tuple[str, str], ...] | None = None,
     volume_price: Callable[[NodePool], int] = _free,
@@ -100,10 +102,11 @@ def build(
     `lingering` names those of them that stay for now, because pods there may not be evicted yet: until they
     are gone the scheduler counts their zones, and their pods, where pods must be spread.
     `promised` names, per key of a pod without a node, the machine that an earlier plan gave it: its room
-    there is taken. `require_ready` False takes pools without conditions as ready. `node_class_kinds` are the
-    provider's own (group, kind) pairs; None means that all are. `volume_price` is what the volumes of a node
-    of a pool cost, in nano-dollars per hour. `commons` are as the provider knows them. Pods of `pending`
-    are left out of where `objects` has them.
+    there is taken. So is that of `moving`: pods that run elsewhere still, each with the machine that what
+    comes in its place goes to. `require_ready` False takes pools without conditions as ready.
+    `node_class_kinds` are the provider's own (group, kind) pairs; None means that all are. `volume_price` is
+    what the volumes of a node of a pool cost, in nano-dollars per hour. `commons` are as the provider knows
+    them. Pods of `pending` are left out of where `objects` has them.
 
     `node_of` makes a node of a machine, its pods and its volume limits. `standing` answers the pods of a node
     that have not ended, in order of key, and under "" those without a node, from an index over
@@ -112,7 +115,8 @@ def build(
     An object that raises while it is read goes to `on_fault` and is left out: a pool of which that is so buys
     nothing; a machine of which, or of whose pods, that is so takes no pods. Without `on_fault` it raises.
     """
-    bound = _bound({pod.key for pod in pending}, promised or {}, standing or _standing(objects.pods))
+    waiting = {pod.key for pod in pending}
+    bound = _bound(waiting, promised or {}, moving, standing or _standing(objects.pods))
     machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
     staying, full = [], []
     for item in machines:
@@ -176,12 +180,14 @@ def _standing(pods: tuple[Pod, ...]) -> Standing:
     return lambda node: tuple(by_node.get(node, ()))
 
 
-def _bound(waiting: Set[str], promised: Mapping[str, str], standing: Standing) -> Standing:
+def _bound(
+    waiting: Set[str], promised: Mapping[str, str], moving: Iterable[tuple[Pod, str]], standing: Standing
+) -> Standing:
     """The pods that a node has or will have, in order of key, without those that wait for a place."""
     names = {key.rpartition("/")[2] for key in waiting}  # most pods of a node are ruled out by their names
     coming: dict[str, list[Pod]] = {}
-    for pod in standing("") if promised else ():
-        node = promised.get(pod.key, "")
+    coming_from = ((pod, promised.get(pod.key, "")) for pod in (standing("") if promised else ()))
+    for pod, node in chain(coming_from, moving):
         if node and pod.key not in waiting:
             settled = replace(pod, spec=replace(pod.spec, node_name=node))
             coming.setdefault(node, []).append(settled)

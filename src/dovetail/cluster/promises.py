@@ -112,7 +112,7 @@ class Promises:
     """The latest promise per pod key. What became void is forgotten when it is looked at.
 
     Invariant: `_on` has the keys of `_by_pod` by machine, `_of` by owner, and neither has one without any;
-    `_began` counts up in the order of `_on`.
+    `_began` counts up in the order of `_on`; `_kept` are keys of `_moving`.
     """
 
     def __init__(self, window: int, changed: Callable[[str], None] = lambda _: None) -> None:
@@ -126,6 +126,7 @@ class Promises:
         self._turn = 0  # the last one
         self._places = 0  # the last of `_began`
         self._moving: dict[str, _Vacancy] = {}  # by key of a pod that runs elsewhere still
+        self._kept: dict[str, None] = {}  # those of them that no later plan gives another place
         self._vacant: dict[str, _Vacancy] = {}  # by UID of a pod that ends, in the order in which they did
         self._bound = 0  # the instant at which a pod that had a promise was bound last
 
@@ -191,10 +192,13 @@ class Promises:
         """The pod is gone."""
         self._drop(key)
 
-    def move(self, pod: Pod, machine: str) -> None:
-        """The pod runs and must move; what comes in its place is planned to run on `machine`."""
+    def move(self, pod: Pod, machine: str, *, kept: bool = False) -> None:
+        """The pod runs and must move; what comes in its place is planned to run on `machine`, see `kept`."""
         owner = pod.metadata.controller()
+        self._kept.pop(pod.key, None)
         if owner is not None:
+            if kept:
+                self._kept[pod.key] = None
             self._moving[pod.key] = _Vacancy(pod.metadata.uid, pod.spec.node_name, owner.uid, machine)
 
     def moves_to(self, pod: Pod) -> str:
@@ -202,12 +206,17 @@ class Promises:
         known = self._moving.get(pod.key)
         return known.machine if known is not None and known.left == pod.metadata.uid else ""
 
+    def kept(self) -> tuple[str, ...]:
+        """Keys of running pods that move to the place that they have: no later plan is about them."""
+        return tuple(self._kept)
+
     def ends(self, pod: Pod, now: int) -> None:
         """The pod is being deleted, or gone: its successor may come from now on.
 
         A ReplicaSet makes it at once, a StatefulSet once the pod is gone.
         """
         known = self._moving.pop(pod.key, None)
+        self._kept.pop(pod.key, None)
         if known is None or known.left != pod.metadata.uid:
             return
         gone = parse_rfc3339(pod.metadata.deletion_timestamp) if pod.deleting else now
@@ -284,6 +293,7 @@ class Promises:
         assert all(self._of.values())
         turns = [promise.turn for promise in self._by_pod.values()]
         assert turns == sorted(set(turns))
+        assert self._kept.keys() <= self._moving.keys()
 
 
 def _untried(pod: Pod, machine: Machine) -> bool:

@@ -264,13 +264,14 @@ class State:
             claim is not None and known.get(claim.metadata.name, 0) > now
         )
 
-    def promise(self, pod: Pod, name: str) -> None:
+    def promise(self, pod: Pod, name: str, *, kept: bool = False) -> None:
         """A plan gave the pod a place on the claim or node of that name.
 
-        One that runs and must move leaves it to the pod that its owner makes in its place.
+        One that runs and must move leaves it to the pod that its owner makes in its place; `kept`: no later
+        plan gives that another one.
         """
         if pod.spec.node_name:
-            self._promises.move(pod, name)
+            self._promises.move(pod, name, kept=kept)
             return
         self._promises.make(pod, name, self._clock.now())
         self._promised(pod.key)
@@ -351,6 +352,16 @@ class State:
         """The machine for which what comes in place of this running pod is planned, if that stays."""
         name = self._promises.moves_to(pod)
         return self.staying(name) if name else None
+
+    def kept_places(self) -> Iterator[tuple[Pod, Machine]]:
+        """Pods of nodes on their way out whose places are kept for what comes then, with the machines."""
+        for key in self._promises.kept():
+            pod = self.get(Pod, key)
+            node = self.get(Node, pod.spec.node_name) if pod is not None else None
+            if pod is None or node is None or not self.going(Machine(node, self.claim_of(node))):
+                continue
+            if (place := self.moves_to(pod)) is not None:
+                yield pod, place
 
     def promised(self, pod: Pod) -> Machine | None:
         """The machine on which a plan gave this pending pod a place, as long as that holds."""

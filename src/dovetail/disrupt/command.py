@@ -50,8 +50,9 @@ class Command:
     """Delete these nodes, for this reason. Candidates are in the order in which they were chosen.
 
     `replacements` are launched first, and nothing is deleted before they are up. `used` names nodes that
-    stay and that pods of the candidates are meant to move to; of those in `places` it is known which pods (by
-    key), and these are promised their places as the command begins.
+    stay and that pods of the candidates are meant to move to. Of those in `places`, and of replacements (by
+    the name that these have in the plan), it is known which pods (by key): these are promised their places as
+    the command begins.
     """
 
     reason: str

@@ -191,17 +191,23 @@ class Consolidation:
             return None
         move = await self._still(question, [by_name[name] for name in names], command)
         if move is None:
+            fleeting = bool(question.problem.pods)
+            leaving = tuple(by_name[name] for name in names)
+            self._memory.reject(leaving, self._context.clock.now(), fleeting=fleeting)
             await self._rejected(command, "scheduling")
             return None
         return _command(move, views, command.weighed)
 
     async def _still(self, question: Question, leaving: list[Candidate], command: Command) -> Move | None:
         """The move as it would be now; None where there is none any more, or it buys more than before."""
-        with suppress(Refused):
-            kept = still(question, leaving, command.places) if command.places else None
-            if kept is not None:
-                return kept
         bought = len(command.replacements)
+        if command.places:
+            with suppress(Refused):
+                kept = still(question, leaving, command.places, command.replacements)
+                if kept is not None:
+                    return kept
+            if bought:
+                return None  # it was for the pods of other nodes as well that this one was bought
         # Where nothing is bought there is nothing to be had cheaper, so the first plan says enough, and often
         # one that may buy nothing, in a hundredth of the work. But that one keeps to spreads over domains in
         # which it has no node: what it refuses was found with nodes for sale, and would be found again.
@@ -342,4 +348,6 @@ def _command(move: Move, views: Sequence[NodeView], weighed: Weighed | None) -> 
     by_name = {view.name: view for view in views}
     leaving = tuple(by_name[candidate.name] for candidate in move.candidates)
     places = move.places if move.kept else {}
-    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places), move.scores, weighed, places)
+    claims = {claim.name for claim in move.claims}
+    used = tuple(name for name in move.places if name not in claims)
+    return Command(UNDERUTILIZED, leaving, move.claims, used, move.scores, weighed, places)

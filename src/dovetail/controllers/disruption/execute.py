@@ -143,9 +143,10 @@ class Execution:
         state.mark(command.names())
         for name in (*names, *command.used):
             state.nominate(name)
-        for name, pods in command.places.items():
+        bought = {planned.name: name for planned, name in zip(command.replacements, names, strict=True)}
+        for place, pods in command.places.items():
             for pod in filter(None, (state.get(Pod, key) for key in pods)):
-                state.promise(pod, name)
+                state.promise(pod, bought.get(place, place), kept=True)
         self._context.log.record(
             "disruption",
             reason=command.reason,

@@ -99,7 +99,8 @@ class Intake:
         return pending, left_out
 
     def moving(self) -> tuple[Pod, ...]:
-        """Pods of machines on their way out that need a place elsewhere now."""
+        """Pods of machines on their way out that need a place elsewhere now, and have none that is kept."""
+        kept = {pod.key for pod, _ in self._kept_places()}
         state, now = self._context.state, self._context.clock.now()
         budgets = budgets_among(state.all(PodDisruptionBudget))
         return tuple(
@@ -111,8 +112,15 @@ class Intake:
                 lambda pod: moves_with_node(pod, budgets, now),
                 self._on_fault,
             )
-            if moves
+            if moves and pod.key not in kept
         )
+
+    def _kept_places(self) -> list[tuple[Pod, str]]:
+        """Pods of machines on their way out whose places are kept and free still, with their names."""
+        places: dict[str, tuple[Machine, list[Pod]]] = {}
+        for pod, machine in self._context.state.kept_places():
+            places.setdefault(machine.name, (machine, []))[1].append(pod)
+        return [(pod, name) for name, pod in self._with_room(places)]
 
     def _lingering(self) -> frozenset[str]:
         """Nodes on their way out that stay while pods there may not be evicted."""
@@ -156,6 +164,7 @@ class Intake:
             state.marked() | leaving,
             lingering=self._lingering() - leaving,
             promised=places,
+            moving=self._kept_places(),
             node_class_kinds=state.node_class_kinds,
             volume_price=self._context.volume_price,
             commons=self._context.provider.supply.left(),

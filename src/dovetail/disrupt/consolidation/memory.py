@@ -10,6 +10,7 @@ from dovetail.disrupt.consolidation.price import UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.model.problem import Pool
 
+REJECTED = "A second look found no such plan"
 REMEMBERED = 5 * MINUTE  # how long a verdict about one node holds although other nodes change
 
 
@@ -100,6 +101,14 @@ class Memory:
         self._sets[_names(candidates)] = text
         if len(candidates) == 1 and not fleeting:
             self._alone[candidates[0].name] = _Verdict(candidates[0].content, text, now, restless)
+
+    def reject(self, candidates: tuple[Candidate, ...], now: int, *, fleeting: bool) -> None:
+        """A second look found no such move of these nodes: it is not proposed again while all is as it was.
+
+        54 looks within an hour each proposed the same one that the second refuted, and nothing else went.
+        """
+        self.refuse(candidates, REJECTED, now, fleeting=fleeting)
+        self._finding = None
 
 
 def _offers(question: Question) -> tuple[Pool, ...]:

@@ -200,7 +200,8 @@ class Question:
 class Move:
     """These nodes go; `claims` are bought first. `places` says which nodes that stay take which pods.
 
-    `kept` is True iff the pods are to go to those very places, since nodes that go next rely on the rest.
+    `kept` is True iff the pods are to go to those very places, since nodes that go next rely on the rest;
+    then `places` says it of the claims as well, and these hold pods of nodes that go next.
     """
 
     candidates: tuple[Candidate, ...]

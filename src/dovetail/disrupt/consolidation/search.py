@@ -8,7 +8,18 @@ from functools import cached_property
 
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.disrupt.consolidation.appraisal import Appraisal, appraise
-from dovetail.disrupt.consolidation.chain import FEW, MOST_NODES, first, orders, sets
+from dovetail.disrupt.consolidation.chain import (
+    FEW,
+    MOST_NODES,
+    WORTH_THE_REST,
+    bought_first,
+    cheaper,
+    first,
+    orders,
+    pays,
+    purchases,
+    sets,
+)
 from dovetail.disrupt.consolidation.churn import REST, MoveBudget, rests_since
 from dovetail.disrupt.consolidation.deletes import Room, deletable, given_up
 from dovetail.disrupt.consolidation.irreplaceable_spot import free_room, held_back
@@ -85,7 +96,6 @@ OUTDONE = (
 # 131 on two seeds) had 18 second moves within the hour of 258, and have 10 of 223, for 1.7 % less money.
 _SOON = 10 * MINUTE
 _FAR_MORE = 2  # times what the move saves per pod
-_WORTH_THE_REST = 0.25  # of a node's price: replacing it is worth moves that are kept for deletions
 _WAITING = frozenset((FRESH, RESTING, UNSETTLED))  # reasons to stay that end by themselves within the hour
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
@@ -153,17 +163,19 @@ class _Search:
             self._stay.update(refused, **{one.name: self._left(one) for one in rest})
             return Finding(None, self._refusals(), next=self._next(None))
         self._candidates = list(self._known())
-        move = yield from self._deleted()
+        chain = yield from self._chained()
+        move = self._begun(chain) if chain is not None else None
         if move is not None:
-            move = yield from self._or_larger(move)
-        elif self._chain is not None:
-            self._stay.update((one.name, OUTDONE) for one in self._candidates)
+            self._chain = chain
+            move = move if move.claims else (yield from self._or_larger(move))
         else:
-            move = yield from self._together()
-        if move is None and self._chain is None and self._work.left:
-            self._at = SINGLE
-            move = yield from self._alone()
-        if move is not None and (self._outdone_soon(move) or self._better_soon(move)):
+            move = yield from self._without_chain()
+            if chain is not None and self._worth_waiting(chain) and not _outdoes(move, chain):
+                self._chain = chain
+                self._stay.update((one.name, OUTDONE) for one in self._candidates)
+                move, self._others = None, []
+        planned = move is not None and move.kept and move.claims  # together with all that go soon
+        if move is not None and not planned and (self._outdone_soon(move) or self._better_soon(move)):
             self._stay.update((one.name, OUTDONE) for one in move.candidates)
             move, self._others = None, []
         return Finding(
@@ -176,6 +188,17 @@ class _Search:
             "" if move is not None or self._work.left else self._at,
             self._next(move),
         )
+
+    def _without_chain(self) -> Generator[Problem, Plan, Move | None]:
+        """What can be done now, whatever may follow it."""
+        move = yield from self._deleted()
+        if move is not None:
+            return (yield from self._or_larger(move))
+        move = yield from self._together()
+        if move is None and self._work.left:
+            self._at = SINGLE
+            move = yield from self._alone()
+        return move
 
     def _outdone_soon(self, move: Move) -> bool:
         """True iff a node whose pods have nearly rested costs far more in vain, per pod, than the move saves.
@@ -192,7 +215,7 @@ class _Search:
                 continue
             most = prospects.wasted(candidate)
             far_more = most / (1 + candidate.cost) >= _FAR_MORE * rate
-            enough = most >= _WORTH_THE_REST * candidate.price
+            enough = most >= WORTH_THE_REST * candidate.price
             if far_more and enough and move_budget.holds(candidate.pool, candidate.workloads):
                 return True
         return False
@@ -210,7 +233,7 @@ class _Search:
                 continue
             if any(left.get(key, count) < count for key, count in candidate.workloads.items()):
                 continue  # it stays in any case
-            if self._prospects.in_vain(candidate, coming) < _WORTH_THE_REST * candidate.price:
+            if self._prospects.in_vain(candidate, coming) < WORTH_THE_REST * candidate.price:
                 continue
             if _worth_more(self._hope(candidate), 1 + candidate.cost, saving, move.cost):
                 return True
@@ -226,7 +249,7 @@ class _Search:
     def _beyond(self, move: Move) -> float:
         """What it saves beyond what its nodes could save later, if another one came first."""
         vain = [(self._prospects.if_bought(one), one.price) for one in move.candidates]
-        return move.saving - sum(most for most, price in vain if most >= _WORTH_THE_REST * price)
+        return move.saving - sum(most for most, price in vain if most >= WORTH_THE_REST * price)
 
     def _next(self, move: Move | None) -> tuple[str, ...] | None:
         """Nodes that should go after it, the emptiest first: they cost far more than their pods are worth.
@@ -234,7 +257,7 @@ class _Search:
         Not those that take pods of the move: by its plan they are filled.
         """
         question = self._question
-        if self._chain is not None and (move is None or not move.claims):
+        if self._chain is not None and (move is None or move.kept or not move.claims):
             return self._aside(self._chain, move)
         if move is None:
             all_stay = len(self._stay) == len(question.candidates)
@@ -246,7 +269,7 @@ class _Search:
             if candidate.name not in settled
             and self._stay.get(candidate.name, RESTING) in _WAITING
             and self._prospects.known(candidate)
-            and self._prospects.wasted(candidate) >= _WORTH_THE_REST * candidate.price
+            and self._prospects.wasted(candidate) >= WORTH_THE_REST * candidate.price
         ]
         return tuple(candidate.name for candidate in sorted(found, key=lambda one: one.rank))
 
@@ -303,14 +326,6 @@ class _Search:
         """As many nodes as can go without others in their place, or almost."""
         able = [candidate for candidate in self._candidates if not self._no_room(candidate)]
         appraisal, question, work = self._prospects.appraisal, self._question, self._work
-        if question.moves.forced:
-            fitting = [candidate for candidate in able if not self._left_out(candidate)]
-            chain = yield from self._chained(fitting)
-            if chain is not None:
-                move = self._begun(chain, fitting)
-                if move is not None or self._worth_waiting(chain, fitting):
-                    self._chain = chain
-                    return move
         chosen = deletable(question, appraisal, able, work, most=2)
         several = len(chosen) > 1
         if several:
@@ -332,14 +347,23 @@ class _Search:
             chosen = chosen[: len(chosen) // 2]
         return None
 
-    def _chained(self, able: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
-        """All nodes that can go without others in their place, one command after the other, if few can.
+    @cached_property
+    def _able(self) -> list[Candidate]:
+        """Nodes whose pods may find room as it is."""
+        able = (candidate for candidate in self._candidates if not self._no_room(candidate))
+        return [candidate for candidate in able if not self._left_out(candidate)]
+
+    def _chained(self) -> Generator[Problem, Plan, Move | None]:
+        """All nodes that can go for one bought at most, one command after the other, if few can.
 
         Those that save most in all, with nodes that are free to go in some minutes. None whose pods came by
         such a move themselves: these would move twice within the hour. Only after a drift or an expiry: then
         nodes become free one by one, and hold what had to go somewhere.
         """
-        question, free = self._question, {one.name for one in able}
+        question = self._question
+        if not question.moves.forced:
+            return None
+        free = {one.name for one in self._able}
         some = [
             one
             for one in question.candidates
@@ -348,10 +372,15 @@ class _Search:
             and question.lately.isdisjoint(pod.metadata.uid for pod in one.pods)
         ]
         many = len(some) > FEW or len(question.problem.nodes) > MOST_NODES
-        if not able or many or sum(question.allowed.values()) >= len(some):
+        if not free or many or sum(question.allowed.values()) >= len(some):
             return None
+        chain = yield from self._without_purchase(some)
+        return (yield from self._with_purchase(some, chain))
+
+    def _without_purchase(self, some: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
+        """The move of those of these nodes that save most."""
         lacking: list[set[str]] = []
-        for chosen in sets(question, self._prospects.appraisal, some):
+        for chosen in sets(self._question, self._prospects.appraisal, some):
             names = {one.name for one in chosen}
             if not self._work.left:
                 return None
@@ -377,9 +406,50 @@ class _Search:
                 continue
         return None
 
-    def _begun(self, chain: Move, able: Sequence[Candidate]) -> Move | None:
+    def _with_purchase(
+        self, some: Sequence[Candidate], chain: Move | None
+    ) -> Generator[Problem, Plan, Move | None]:
+        """The chain, or one of these nodes that saves enough more with a node that is bought first.
+
+        Otherwise that one is often bought in the end, for a node that took pods of the chain.
+        """
+        best, saving = chain, chain.saving if chain is not None else 0
+        for chosen in purchases(self._question, self._prospects.appraisal, some, saving):
+            if not self._work.left:
+                break
+            problem = self._question.without(chosen)
+            move = yield from self._bought(problem, chosen)
+            if move is None or not pays(move, best):
+                continue
+            while move is not None and (best is None or move.saving > best.saving):
+                best = move
+                if not best.claims or not self._work.left:
+                    break
+                # The first plan has filled what is there somehow: less may have to be bought.
+                move = yield from self._bought(cheaper(problem, best.claims[0].price), chosen)
+        return best
+
+    def _bought(self, problem: Problem, chosen: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
+        """The move of these nodes, if one is bought at most and may be bought for one of them."""
+        plan = yield problem
+        self._planned += 1
+        self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
+        try:
+            move = judged(self._question, chosen, problem, plan)
+        except Refused:
+            return None
+        if not move.claims:
+            return move
+        names = {one.name for one in chosen}
+        return move if len(move.claims) == 1 and bought_first(self._question, move, names) else None
+
+    def _begun(self, chain: Move) -> Move | None:
         """What of the chain can be done now."""
-        move = first(self._question, chain, {one.name for one in able})
+        move = None
+        if chain.claims:
+            move = bought_first(self._question, chain, {one.name for one in self._candidates})
+        if move is None:
+            move = first(self._question, chain, {one.name for one in self._able})
         if move is None:
             return None
         scores = self._question.scores(move.candidates, move.saving)
@@ -389,12 +459,12 @@ class _Search:
             return None
         return replace(move, scores=scores)
 
-    def _worth_waiting(self, chain: Move, able: Sequence[Candidate]) -> bool:
+    def _worth_waiting(self, chain: Move) -> bool:
         """True iff some of it are free to go in minutes, or pods that were moved came where others are to go.
 
         Nodes that other pods come to all the time are not waited for.
         """
-        if {one.name for one in chain.candidates} - {one.name for one in able}:
+        if {one.name for one in chain.candidates} - {one.name for one in self._able}:
             return True
         lately, busy = self._question.lately, self._question.restless.intersection(chain.places)
         nodes = (node for node in self._question.problem.nodes if node.name in busy)
@@ -528,7 +598,7 @@ class _Search:
     @staticmethod
     def _too_little(candidate: Candidate, saving: float, replacing: MoveBudget) -> bool:
         """True iff so much is saved too little for the moves that are left of its pods."""
-        return saving < _WORTH_THE_REST * candidate.price and not replacing.holds(
+        return saving < WORTH_THE_REST * candidate.price and not replacing.holds(
             candidate.pool, candidate.workloads
         )
 
@@ -631,6 +701,11 @@ class _Search:
             chosen[0].price - chosen[0].needed
             < self._memory.market.after_spot(self._question.problem, chosen[0]).least
         )
+
+
+def _outdoes(move: Move | None, chain: Move) -> bool:
+    """True iff this move, which can be made now, is worth more than all of the chain."""
+    return move is not None and _worth_more(move.saving, move.cost, chain.saving, chain.cost)
 
 
 def _worth_more(saving: float, cost: float, other: float, at: float) -> bool:
