@@ -60,6 +60,8 @@ class Drifted:
     ) -> None:
         if kind is NodeClaim and old is not None and new is None:
             self._known.pop(old.key, None)
+        if kind is NodePool and new is None:
+            self._pools.keep({pool.metadata.name for pool in self._context.state.all(NodePool)})
         if isinstance(new, NodeClaim):
             if not isinstance(old, NodeClaim) or _launched(new) != _launched(old):
                 self.queue.add(new.key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
@@ -145,3 +145,7 @@ class SteadyPools:
             steady = steady if same_but_moves(steady, pool) else pool
             self._known[name] = pool, steady
         return steady
+
+    def keep(self, names: Container[str]) -> None:
+        """Nothing is held of pools with other names, which may be gone."""
+        self._known = {name: each for name, each in self._known.items() if name in names}

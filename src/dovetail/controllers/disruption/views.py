@@ -93,6 +93,7 @@ class Views:
         context, known = self._context, self._known
         changed, nominated = self._taken(), context.state.nominations()
         offers = _all_offers(context, self._pools)
+        self._pools.keep(offers)
         same = {name for name, each in offers.items() if each.same(self._offers.get(name))}
         views = []
         for claim in context.state.all(NodeClaim):
