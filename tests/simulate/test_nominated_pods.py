@@ -102,6 +102,25 @@ def test_what_daemonsets_bring_is_nominated_as_its_node_opens_and_no_more_once_t
     play(script)
 
 
+def test_what_daemonsets_bring_keeps_no_planned_pod_away_that_must_be_apart_from_it() -> None:
+    """No plan knows of that: were the other one first, nodes would be bought in vain."""
+    term = {"labelSelector": {"matchLabels": {"app": "agent"}}, "topologyKey": labels.HOSTNAME}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    async def script(world: Operated) -> None:
+        gates = [{"name": "example.com/image"}]
+        daemons = [daemonset(name, "100m", schedulingGates=gates) for name in ("agent", "other")]
+        world.create(node_class(), pool(), inflate(3, affinity=apart), *daemons)
+        while not held(world):
+            await world.clock.sleep(SECOND // 10)
+        while held(world):
+            await world.clock.sleep(SECOND // 10)
+        for one in world.state.all(Pod):
+            assert (MARK in one.metadata.annotations) is not one.metadata.name.startswith("agent")
+
+    play(script)
+
+
 def test_nodes_of_one_spread_open_together() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), inflate(9, **spread("inflate")))

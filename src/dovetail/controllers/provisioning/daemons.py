@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dovetail.api.core import Node, Pod
+from dovetail.api.core import Namespace, Node, Pod
 from dovetail.cluster.nodes import Machine
 from dovetail.cluster.promises import ready_since
 from dovetail.cluster.state import NOMINATION_WINDOW, State
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.provisioning.causes import open_to
 from dovetail.disrupt.pods import owned_by
+from dovetail.model.affinity import affinity_rules
 from dovetail.model.daemons import node_of
 
 
@@ -53,17 +54,35 @@ class DaemonPods:
                 del self._waiting[name]
 
     def on(self, name: str) -> list[Pod]:
-        """Those that wait for the node of that name."""
+        """Those that wait for the node of that name and are to be nominated to it."""
         pods = (self._state.get(Pod, key) for key in self._waiting.get(name, ()))
-        return [pod for pod in pods if pod is not None]
+        return [pod for pod in pods if pod is not None and self.node(pod) is not None]
 
     def node(self, pod: Pod) -> Node | None:
         """The node that the pod is to be nominated to; None for one that a claim did not bring, or that has
         been up for long enough: what has no room by then would be refused, and nominated again, for ever.
+        None, too, where a planned pod and it keep away from each other: no plan knows of that, and nodes
+        would be bought in vain for that pod if it was not the first.
         """
         node = self._state.get(Node, node_of(pod))
         claim = self._state.claim_of(node) if node is not None else None
         if node is None or claim is None:
             return None
-        since = ready_since(Machine(node, claim))
-        return node if since is None or self._now() - since < NOMINATION_WINDOW else None
+        place = Machine(node, claim)
+        since = ready_since(place)
+        early = since is None or self._now() - since < NOMINATION_WINDOW
+        return node if early and not self._apart(pod, place) else None
+
+    def _apart(self, pod: Pod, place: Machine) -> bool:
+        planned = (self._state.get(Pod, key) for key in self._state.promised_on(place))
+        others = [one for one in planned if one is not None]
+        return any(self._keeps_off(one, pod) or self._keeps_off(pod, one) for one in others)
+
+    def _keeps_off(self, one: Pod, other: Pod) -> bool:
+        """True iff the first may not be where the second is. One node is in one domain of any kind."""
+        rules = affinity_rules(one).anti_affinity
+        if not rules:
+            return False
+        spaces = {space.metadata.name: space.metadata.labels for space in self._state.all(Namespace)}
+        meta = other.metadata
+        return any(rule.matches(meta.namespace, meta.labels, spaces) for rule in rules)
