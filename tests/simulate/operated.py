@@ -85,6 +85,20 @@ def replicas(name: str, count: int, cpu: str = "500m") -> dict[str, Any]:
     }
 
 
+def daemonset(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
+    """A DaemonSet document in the namespace default, whose pods tolerate whatever there is."""
+    template = pod(name, cpu, tolerations=[{"operator": "Exists"}], **spec)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template["spec"]},
+        },
+    }
+
+
 def _simulated(clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...]) -> SimulatedCloud:
     return SimulatedCloud(clock, 1, log, region=REGION, account=Account.usual(REGION, "demo"), limits=limits)
 

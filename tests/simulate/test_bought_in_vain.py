@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from operated import Operated, play, pod, pool, replicas
+from operated import Operated, daemonset, play, pod, pool, replicas
 
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.controllers.provisioning.metrics import ASIDE
@@ -21,25 +19,10 @@ ALONE = {
 }
 
 
-def daemons() -> dict[str, Any]:
-    """One on each node, before anything else: it tolerates whatever there is."""
-    labels = {"app": "guard"}
-    template = pod("guard", "50m", tolerations=[{"operator": "Exists"}])
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "guard", "namespace": "default"},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
-        },
-    }
-
-
 def test_a_pod_that_daemons_keep_from_every_node_rests_longer_each_time() -> None:
     async def script(world: Operated) -> None:
         never = {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
-        world.create(node_class(), pool(disruption=never), daemons())
+        world.create(node_class(), pool(disruption=never), daemonset("guard", "50m"))
         await world.clock.sleep(MINUTE)
         world.create(pod("lonely", "100m", **ALONE))
         await world.clock.sleep(HOUR)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aws_cloud import REGION
 from msgspec.structs import replace
-from operated import Operated, play, pod, pool, replicas
+from operated import Operated, daemonset, play, pod, pool, replicas
 from stories import inflate
 
 from dovetail.api.core import Node, Pod
@@ -59,19 +59,6 @@ def test_pods_get_the_nodes_that_were_bought_for_them() -> None:
     assert realised["pods"]["replanned"] == 0
     assert (world.metrics.value(NOMINATIONS, outcome="set") or 0) >= 9
     assert len(world.records("decision")) == 1
-
-
-def daemonset(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
-    template = pod(name, cpu, tolerations=[{"operator": "Exists"}], **spec)["spec"]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": template},
-        },
-    }
 
 
 def test_what_daemonsets_bring_is_nominated_as_its_node_opens_and_no_more_once_that_has_been_up() -> None:

@@ -74,15 +74,15 @@ class DaemonPods:
         return node if early and not self._apart(pod, place) else None
 
     def _apart(self, pod: Pod, place: Machine) -> bool:
+        """True iff the pod, or one that is planned there, may not be where the other is. One node is in one
+        domain of any kind.
+        """
         planned = (self._state.get(Pod, key) for key in self._state.promised_on(place))
         others = [one for one in planned if one is not None]
-        return any(self._keeps_off(one, pod) or self._keeps_off(pod, one) for one in others)
-
-    def _keeps_off(self, one: Pod, other: Pod) -> bool:
-        """True iff the first may not be where the second is. One node is in one domain of any kind."""
-        rules = affinity_rules(one).anti_affinity
-        if not rules:
+        mine = affinity_rules(pod).anti_affinity
+        meant = [(rule, pod.metadata) for one in others for rule in affinity_rules(one).anti_affinity]
+        meant += [(rule, one.metadata) for one in others for rule in mine]
+        if not meant:
             return False
         spaces = {space.metadata.name: space.metadata.labels for space in self._state.all(Namespace)}
-        meta = other.metadata
-        return any(rule.matches(meta.namespace, meta.labels, spaces) for rule in rules)
+        return any(rule.matches(meta.namespace, meta.labels, spaces) for rule, meta in meant)
