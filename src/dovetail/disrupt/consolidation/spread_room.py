@@ -104,7 +104,7 @@ class _Spread:
 
     key: str  # of the domains' label
     rule: SpreadRule
-    asked: Demand
+    slots: npt.NDArray[np.int64]  # of each node that takes pods: how many such pods it has room for
     domains: tuple[tuple[str, int, int], ...]  # that are reached: pods that the rule counts, room for more
     unreached: Mapping[str, int]  # domains -> nodes
     _known: dict[int, bool] = field(default_factory=dict)  # by the identity of what nodes hold
@@ -138,7 +138,10 @@ class SpreadRoom:
         # By that and what a pod asks for, how many such pods each domain has room for.
         self._room: dict[tuple[str, Asked, tuple[Toleration, ...]], Counter[str]] = {}
         self._sorts: dict[Sort, _Spread | None] = {}
-        # Of nodes that take pods: their domains by key of a label, what is free by resource, hard taints.
+        # Of nodes that take pods: their rows, how many of some pods each has room for, their domains by key
+        # of a label, what is free by resource, hard taints.
+        self._row = {name: row for row, name in enumerate(self._open)}
+        self._slots: dict[tuple[Asked, tuple[Toleration, ...]], npt.NDArray[np.int64]] = {}
         self._tags: dict[str, tuple[tuple[str, ...], npt.NDArray[np.intp]]] = {}
         self._free: dict[str, npt.NDArray[np.int64]] = {}
         self._tainted: dict[tuple[Taint, ...], list[int]] = {}
@@ -168,7 +171,8 @@ class SpreadRoom:
         here = (
             sum(number for one, number in own.occupancy.alike if spread.counts(one)) if own is not None else 0
         )
-        less = _slots(own, spread.asked) if own is not None and own.name in self._open else 0
+        row = self._row.get(candidate.name)
+        less = int(spread.slots[row]) if row is not None else 0
         domains = [
             (there - here, room - less) if name == at else (there, room)
             for name, there, room in spread.domains
@@ -187,9 +191,8 @@ class SpreadRoom:
             return None
         unreached = {name: number for name, number in self._in_domains(key).items() if name not in reached}
         counts, room = self._counted(rule, key), self._room_for(key, asked)
-        return _Spread(
-            key, rule, asked, tuple((name, counts[name], room[name]) for name in sorted(reached)), unreached
-        )
+        domains = tuple((name, counts[name], room[name]) for name in sorted(reached))
+        return _Spread(key, rule, self._slots_for(asked), domains, unreached)
 
     # Worked out for all nodes once: each of thousands of candidates has pods of several kinds to spread.
 
@@ -230,7 +233,7 @@ class SpreadRoom:
         if known is None:
             names, places = self._domains(key)
             sums = np.zeros(len(names), dtype=np.int64)
-            np.add.at(sums, places, self._all_slots(asked))
+            np.add.at(sums, places, self._slots_for(asked))
             known = self._room[key, asked.asked, asked.tolerations] = Counter(
                 dict(zip(names, sums.tolist(), strict=True))
             )
@@ -245,16 +248,20 @@ class SpreadRoom:
             found = self._tags[key] = tuple(place), np.array(tags, dtype=np.intp)
         return found
 
-    def _all_slots(self, asked: Demand) -> npt.NDArray[np.int64]:
-        """`_slots` of each node that takes pods."""
-        slots = np.full(len(self._open), _PLENTY, dtype=np.int64)
-        for name, most in asked.asked:
-            if most > 0:
-                np.minimum(slots, self._free_of(name) // most, out=slots)
-        for hard, rows in self._tainted.items():
-            if untolerated(hard, asked.tolerations):
-                slots[rows] = 0
-        return np.maximum(slots, 0)
+    def _slots_for(self, asked: Demand) -> npt.NDArray[np.int64]:
+        """How many such pods each node that takes pods has room for at most, whatever else comes there."""
+        key = asked.asked, asked.tolerations
+        slots = self._slots.get(key)
+        if slots is None:
+            slots = np.full(len(self._open), _PLENTY, dtype=np.int64)
+            for name, most in asked.asked:
+                if most > 0:
+                    np.minimum(slots, self._free_of(name) // most, out=slots)
+            for hard, rows in self._tainted.items():
+                if untolerated(hard, asked.tolerations):
+                    slots[rows] = 0
+            slots = self._slots[key] = np.maximum(slots, 0)
+        return slots
 
     def _free_of(self, name: str) -> npt.NDArray[np.int64]:
         found = self._free.get(name)
@@ -281,15 +288,6 @@ def shared_out(domains: list[tuple[int, int]], pods: int, skew: int) -> bool:
         if sum(must) <= pods <= sum(most):
             return True
     return False
-
-
-def _slots(node: ExistingNode, asked: Demand) -> int:
-    """How many such pods it has room for at most, whatever else comes there."""
-    if untolerated(_hard(node), asked.tolerations):
-        return 0
-    there, taken = node.allocatable, node.occupancy.requests
-    each = ((there.get(name, 0) - taken.get(name, 0)) // most for name, most in asked.asked if most > 0)
-    return max(0, min(each))
 
 
 def _hard(node: ExistingNode) -> tuple[Taint, ...]:
