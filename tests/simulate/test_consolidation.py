@@ -19,7 +19,7 @@ from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.consolidation import Strategy
 from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.question import Question
+from dovetail.disrupt.consolidation.question import Finding, Question
 from dovetail.disrupt.consolidation.search import Asking, search
 from dovetail.disrupt.pause import read_pause
 from dovetail.model import labels
@@ -317,6 +317,26 @@ def test_nodes_that_go_next_ask_pods_to_go_elsewhere_as_long_as_they_do() -> Non
         assert not _avoided(world)
 
     play(script)
+
+
+def test_a_node_that_pods_have_just_come_to_asks_others_to_go_elsewhere_too() -> None:
+    """Else what one command moves takes the room there that the next one needs."""
+
+    def next_once_one_came(question: Question, _memory: Memory, _work: SolveBudget, _now: int) -> Asking:
+        yield from ()
+        came = any(each.key == "default/late" for node in question.problem.nodes for each in node.pods)
+        return Finding(None, next=tuple(node.name for node in question.problem.nodes if came))
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.large"), replicas("large", 3, "1100m"))
+        await world.clock.sleep(3 * MINUTE)
+        assert not _avoided(world)
+        world.create(pod("late", cpu="10m"))
+        await world.clock.sleep(20 * SECOND)
+        late = world.state.get(Pod, "default/late")
+        assert late is not None and late.spec.node_name in _avoided(world)
+
+    play(script, strategy=Strategy(next_once_one_came))
 
 
 @pytest.mark.parametrize("how", ["pool", "setting", "budget"])

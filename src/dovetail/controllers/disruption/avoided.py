@@ -33,11 +33,14 @@ class Avoided:
         self._wanted: dict[str, int] = {}
 
     async def follow(self, views: Sequence[NodeView], names: Sequence[str]) -> None:
-        """These nodes go next, the first in front; what cannot be written is written the next time."""
+        """These nodes go next, the first in front; what cannot be written is written the next time.
+
+        Those that pods have just come to as well: others took the room there that the next command needs.
+        """
         now = self._context.clock.now()
         quiet = {view.name for view in views if is_true(view.claim.status.conditions, CONSOLIDATABLE)}
         kept = {name: at for name, at in self._wanted.items() if name not in quiet and now - at < _KEPT}
-        self._wanted = {name: now for name in names[:MOST_AVOIDED] if name in quiet} | kept
+        self._wanted = dict.fromkeys(names[:MOST_AVOIDED], now) | kept
         for view in views:
             if view.node is None or view.going or view.queued:
                 continue
