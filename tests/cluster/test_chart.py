@@ -148,7 +148,11 @@ def test_definitions_ask_the_webhook_if_they_are_set_to() -> None:
 
 def test_settings_become_variables() -> None:
     found = env(
-        NAMED.replace("}", ", interruptionQueue: q, isolatedVPC: true, reservedENIs: 1, spotDiversity: 5}")
+        NAMED.replace(
+            "}",
+            ", interruptionQueue: q, isolatedVPC: true, reservedENIs: 1, spotDiversity: 5, "
+            "spotLaunchTypes: 60}",
+        )
     )
     assert found == {
         "SYSTEM_NAMESPACE": "",
@@ -176,6 +180,7 @@ def test_settings_become_variables() -> None:
         "PROVIDER": "aws",
         "RESERVED_ENIS": "1",
         "SPOT_DIVERSITY": "5",
+        "SPOT_LAUNCH_TYPES": "60",
         "SUBNET_REFRESH_INTERVAL": "1m",
         "VM_MEMORY_OVERHEAD_PERCENT": "0.075",
         "AWS_FEATURE_GATES": "NodeClassCEL=false",

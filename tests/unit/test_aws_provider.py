@@ -27,6 +27,7 @@ from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import AwsCloud
 from dovetail.cloud.aws.provider import Options as CloudOptions
 from dovetail.cloud.aws.sqs import SqsQueue
+from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
@@ -126,7 +127,13 @@ class World:
         )
 
 
-def provider(aws: MemoryAws, clock: VirtualClock, log: Log, metrics: MemoryMetrics | None = None) -> AwsCloud:
+def provider(
+    aws: MemoryAws,
+    clock: VirtualClock,
+    log: Log,
+    metrics: MemoryMetrics | None = None,
+    spot: SpotRange | None = None,
+) -> AwsCloud:
     async def version() -> str:
         return "1.33"
 
@@ -134,15 +141,18 @@ def provider(aws: MemoryAws, clock: VirtualClock, log: Log, metrics: MemoryMetri
         return "10.100.0.10"
 
     around = Around(aws.eks, clock, REGION, ClusterSettings(CLUSTER), version=version, dns_ip=dns_ip)
-    return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER), metrics)
+    return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER, spot=spot), metrics)
 
 
 def play(
-    body: Callable[[World], Awaitable[None]], options: Options | None = None, account: Account = USUAL
+    body: Callable[[World], Awaitable[None]],
+    options: Options | None = None,
+    account: Account = USUAL,
+    spot: SpotRange | None = None,
 ) -> None:
     async def whole(clock: VirtualClock) -> None:
         aws, log = MemoryAws(clock, 5, account, options), Log()
-        cloud = provider(aws, clock, log)
+        cloud = provider(aws, clock, log, spot=spot)
         await cloud.start()
         await cloud.classes.resolve(node_class())
         aws.gate.calls.clear()

@@ -483,6 +483,7 @@ def test_places(name: str, tmp_path: Path, planned: Planned) -> None:
         (("--work", "0"), "--work"),
         (("--work", "many"), "--work"),
         (("--spot-diversity", "0"), "--spot-diversity"),
+        (("--spot-launch-types", "0"), "--spot-launch-types"),
         (("--fail-on", "price>3"), "--fail-on"),
         (("--prices", "/dev/null"), "--prices"),
         (("--region", "us-east-1"), "--region"),

@@ -345,3 +345,33 @@ def test_at_worst_counts_what_a_launch_names(tmp_path: Path, capsys: pytest.Capt
     assert len(found["nodeClaims"][0]["instanceTypes"]) == 71
     assert found["cost"]["worst"] == pytest.approx(0.26)  # t60.large
     assert found["cost"]["likely"] == pytest.approx(0.201)  # t1.large: no launch of it takes the metal one
+
+
+def test_a_plan_counts_what_spot_launches_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fifty types, of which the dearest costs six times as much as the cheapest."""
+    kinds = [entry(f"t{index:02}", "4", "16Gi", spot_a=0.05 + index / 200) for index in range(50)]
+    (tmp_path / "types.json").write_text(json.dumps(kinds))
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: default}\nspec:\n  template:\n"
+        "    spec:\n      requirements: []\n"
+        "      nodeClassRef: {group: example.com, kind: Class, name: any}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}\n"
+    )
+    arguments = ["plan", "-f", str(manifests), "--instance-types", str(tmp_path / "types.json")]
+    costs = {}
+    for count in (1, 15, 60):
+        assert run([*arguments, "-o", "json", "--spot-launch-types", str(count)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        costs[count] = found["cost"]["likely"]
+        assert found["cost"]["hourly"] == pytest.approx(0.05)
+        assert found["cost"]["worst"] == pytest.approx({1: 0.06, 15: 0.12, 60: 0.295}[count])
+        assert len(found["nodeClaims"][0]["instanceTypes"]) == 50  # what is named is up to the launch
+        assert found["realised"]["expected"] == pytest.approx(found["cost"]["likely"])
+    assert costs[1] < costs[15] < costs[60]
+    assert run(arguments) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Expected to be realised at ${costs[15]:.4f}/h" in shown
+    more = costs[15] / 0.05 - 1
+    assert f"(+{more:.1%}, +{more:.1%} of it for deeper spot pools than the cheapest, in " in shown

@@ -28,6 +28,7 @@ REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
         ({"node_surcharge": -1}, "--node-surcharge"),
         ({"spot_diversity": 0}, "--spot-diversity"),
         ({"spot_tolerance": -1}, "--spot-tolerance"),
+        ({"spot_launch_types": 0}, "--spot-launch-types"),
         ({"batch_idle_duration": 0}, "--batch-idle-duration"),
         ({"batch_idle_duration": 11 * SECOND}, "--batch-idle-duration"),
         ({"solve_deadline": 0}, "--solve-deadline"),

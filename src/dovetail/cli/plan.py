@@ -125,8 +125,9 @@ def plan(
             placed = _placed(problem, plan, search.part(share), nominate=nominate)
         more = copies(problem, plan, copied, search.answer)
         answer = in_all(answer, more)
-        plan = as_launched(problem, answer.plan)
-        more = tuple(replace(one, plan=as_launched(problem, one.plan)) for one in more)
+        spot = question.spot_range()
+        plan = as_launched(problem, answer.plan, spot)
+        more = tuple(replace(one, plan=as_launched(problem, one.plan, spot)) for one in more)
         said = list(sentences(plan, diversity, seen, placed, more))
         tables: list[RenderableType] = [*plan_output.tables(plan, nearest, more), *map(Text, said)]
     document: dict[str, Any] = {}

@@ -1,8 +1,9 @@
 """What a planned node is likely to cost, and what at worst, of what its launch would hand to the cloud.
 
 A claim lists every type that its pods fit on, hundreds of them; a launch leaves out bare metal, accelerators
-and spot that is dearer than on demand, and hands over the 60 cheapest of the rest. On demand the cheapest is
-launched; of spot pools a fleet weighs price and depth, and takes a deep one that is not the cheapest.
+and spot that is dearer than on demand, and hands over the 60 cheapest of the rest; of spot what is near the
+cheapest alone. On demand the cheapest is launched; of spot pools a fleet weighs price and depth, and takes a
+deep one that is not the cheapest.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.base.errors import CloudError
-from dovetail.cloud.choice import Offered, Pool, Request, narrowed, offered
+from dovetail.cloud.choice import Offered, Pool, Request, SpotRange, narrowed, offered
 from dovetail.cloud.spot_market import spot_markets
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
@@ -26,9 +27,12 @@ from dovetail.model.resources import CPU, Resources
 _PAIRS = 10  # of simulated spot markets, of which the mean is likely
 
 
-def as_launched(problem: Problem, plan: Plan) -> Plan:
-    """The plan, with what each claim is likely to cost and what at worst, of what its launch names."""
-    launches = _Launches(problem)
+def as_launched(problem: Problem, plan: Plan, spot: SpotRange | None) -> Plan:
+    """The plan, with what each claim is likely to cost and what at worst, of what its launch names.
+
+    `spot` says which spot it names, None for all.
+    """
+    launches = _Launches(problem, spot)
     return replace(plan, claims=tuple(map(launches.priced, plan.claims)))
 
 
@@ -68,6 +72,7 @@ class _Launches:
     """Most claims of a plan ask for the same as others do; what differs most is what their pods ask for."""
 
     problem: Problem
+    spot: SpotRange | None
     _asked: dict[Hashable, tuple[int, int] | None] = field(default_factory=dict)
     _known: dict[Hashable, tuple[int, int] | None] = field(default_factory=dict)
     # By pool and what is asked of anything but the type: what is offered of each type that was asked for.
@@ -116,12 +121,12 @@ class _Launches:
 
     def _prices(self, types: list[Offered], claim: PlannedClaim) -> tuple[int, int] | None:
         try:
-            named, capacity_type = narrowed(types, Request(claim.requirements, claim.requests))
+            named = narrowed(types, Request(claim.requirements, claim.requests), self.spot)
         except CloudError:
             return None
         # Where spot is sold out, the next launch takes the same types on demand.
-        worst = max(offering.price for item in named for offering in item.offerings)
-        return self._likely(named, capacity_type), worst
+        worst = max(offering.price for item in named.types for offering in item.offerings)
+        return self._likely(named.types, named.capacity_type), worst
 
     def _likely(self, named: list[Offered], capacity_type: str) -> int:
         found = [

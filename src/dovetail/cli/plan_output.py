@@ -78,7 +78,7 @@ def document(
             "gap": round(plan.cost.gap, 6),
         },
         "copies": [_copies(one) for one in more],
-        "realised": _realised(placed),
+        "realised": _realised(plan, placed),
         "proof": {**_proof(plan.proof), "spreadDomains": "purchasable" if seen.counted else "any"},
         "elapsedSeconds": round(elapsed, 3),
     }
@@ -90,14 +90,15 @@ def _as_seen(plan: Plan, seen: AsSeen) -> float | None:
     return None if bound is None else _dollars(bound)
 
 
-def _realised(placed: Forecast | None) -> dict[str, Any] | None:
+def _realised(plan: Plan, placed: Forecast | None) -> dict[str, Any] | None:
     """What comes of the plan once the scheduler has placed its pods; None if there was no time to see."""
     if placed is None:
         return None
+    deeper = _for_depth(plan)
     return {
-        "expected": _dollars(placed.expected),
-        "least": _dollars(placed.least),
-        "most": _dollars(placed.most),
+        "expected": _dollars(placed.expected + deeper),
+        "least": _dollars(placed.least + deeper),
+        "most": _dollars(placed.most + deeper),
         "tries": len(placed.outcomes),
         "podsWherePlanned": round(placed.here, 4),
         "elsewhere": dict(placed.causes),
@@ -179,6 +180,11 @@ def _worst(plan: Plan, more: Sequence[Copies]) -> int:
 def _likely(plan: Plan, more: Sequence[Copies]) -> int:
     """Nano-dollars per hour that fleets are likely to pay for what each launch hands over."""
     return sum(times * _likely_price(claim) for claim, times in _bought(plan.claims, more))
+
+
+def _for_depth(plan: Plan) -> int:
+    """What fleets are likely to pay beyond the plan for spot pools that are not the cheapest."""
+    return _likely(plan, ()) - sum(claim.price for claim in plan.claims)
 
 
 def _likely_price(claim: PlannedClaim) -> int:
@@ -396,13 +402,17 @@ def _outlook(plan: Plan, placed: Forecast) -> str:
     """What comes of it once kube-scheduler has placed the pods."""
     count = len(placed.outcomes)
     tries = f"in {count} {'tries' if count > 1 else 'try'} of kube-scheduler's placing"
-    if placed.most == plan.cost.hourly:
-        text = f"Realised at ${_dollars(placed.expected):.4f}/h, as planned, {tries}"
+    deeper = _for_depth(plan)
+    least, expected, most = (one + deeper for one in (placed.least, placed.expected, placed.most))
+    if placed.most == plan.cost.hourly and not deeper:
+        text = f"Realised at ${_dollars(expected):.4f}/h, as planned, {tries}"
     else:
-        more = f"+{placed.expected / plan.cost.hourly - 1:.1%}"
-        if placed.least != placed.most:
-            more += f", ${_dollars(placed.least):.4f} to ${_dollars(placed.most):.4f}"
-        text = f"Expected to be realised at ${_dollars(placed.expected):.4f}/h ({more} {tries})"
+        more = f"{expected / plan.cost.hourly - 1:+.1%}"
+        if deeper:
+            more += f", {deeper / plan.cost.hourly:+.1%} of it for deeper spot pools than the cheapest,"
+        if least != most:
+            more += f"{'' if deeper else ','} ${_dollars(least):.4f} to ${_dollars(most):.4f}"
+        text = f"Expected to be realised at ${_dollars(expected):.4f}/h ({more} {tries})"
     causes = Counter(placed.causes.values()).most_common()
     if causes:
         named = ", ".join(f"{cause} {pods}" for cause, pods in causes)

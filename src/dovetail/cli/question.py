@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
+from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_LAUNCH_TYPES, SPOT_TOLERANCE
 from dovetail.base.errors import InputError
 from dovetail.units.duration import parse_duration
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dovetail.cli.plan_input import Source
     from dovetail.cli.region import Region
     from dovetail.cli.searching import Search
+    from dovetail.cloud.choice import SpotRange
     from dovetail.model.problem import Problem
     from dovetail.reading import Reading
 
@@ -76,6 +77,9 @@ class Question:
         size and price; 1 fills spot nodes as far as the cheapest type allows.
     spot_tolerance
         By how many percent those types may be dearer than the cheapest.
+    spot_launch_types
+        How many instance types a spot launch names, the cheapest first, besides all offerings within that
+        tolerance; 60 names as many at any price, as Karpenter does.
     """
 
     filename: Annotated[list[str], Parameter(alias="-f", consume_multiple=True, negative="")] = field(
@@ -95,6 +99,14 @@ class Question:
     node_surcharge: str = "0"
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE
+    spot_launch_types: int = SPOT_LAUNCH_TYPES
+
+    def spot_range(self) -> SpotRange | None:
+        """Which spot offerings a launch names; None for all. Raises InputError."""
+        from dovetail.cloud.choice import SpotRange
+
+        types = _at_least("--spot-launch-types", self.spot_launch_types, 1)
+        return SpotRange.of(types, _at_least("--spot-tolerance", self.spot_tolerance, 0))
 
     @cached_property
     def reading(self) -> Reading:
@@ -123,6 +135,7 @@ class Question:
 
         source = self._source()
         self.search()
+        self.spot_range()
         options = Options(
             respect_preferences=self.preference_policy == "Respect",
             strict_min_values=self.min_values_policy == "Strict",

@@ -119,6 +119,9 @@ class Flags:
         Types that a spot node leaves the cloud to choose from, where there are as many.
     spot_tolerance
         Percent by which they may be dearer than the cheapest.
+    spot_launch_types
+        Types that a spot launch names, the cheapest first, besides all offerings within that tolerance; 60
+        names as many at any price, as Karpenter does.
     cost_store
         Keep a record of what ran and what it cost in this file (SQLite), for `dovetail cost`.
     cost_retention
@@ -171,6 +174,7 @@ class Flags:
     node_surcharge: str = "0"
     spot_diversity: int = 15
     spot_tolerance: int = 20
+    spot_launch_types: int = 15
     cost_store: Path | None = None
     cost_retention: str = "2160h"
     cost_usage: str = "metrics-server"
@@ -273,6 +277,7 @@ class Flags:
             min_values_policy=self.min_values_policy,
             spot_diversity=self.spot_diversity,
             spot_tolerance=self.spot_tolerance,
+            spot_launch_types=self.spot_launch_types,
             node_surcharge=_read("--node-surcharge", parse_dollars, self.node_surcharge),
             minimum_saving=self.minimum_saving,
             pod_moves_per_day=self.pod_moves_per_day,

@@ -1,12 +1,12 @@
 """What a launch asks the cloud for: pure functions over values.
 
 Filters narrow the instance types one after another; the 60 cheapest are kept, and one capacity type is chosen
-for all of them.
+for all of them. Of spot only what costs little more than the cheapest is named, unless all of that refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
@@ -15,7 +15,7 @@ from dovetail.base.memo import by_weight
 from dovetail.cloud.catalog.capacity import AMD_GPU, GAUDI, NEURON, NVIDIA_GPU
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering, Overhead, allocatable
-from dovetail.model.requirement import Requirements
+from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import Resources, fits
 
 # What runs dry on its own: capacity type, instance type, zone.
@@ -85,6 +85,24 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
+class SpotRange:
+    """Which spot offerings a launch names: those that cost at most `tolerance` percent more than the cheapest
+    one, and in any case those up to the price at which there are so many types to choose from.
+
+    A fleet weighs price and depth: of sixty types it takes a deep pool that may cost twice as much. Where
+    there are no more types than that, all of their offerings are named.
+    """
+
+    types: int
+    tolerance: int
+
+    @staticmethod
+    def of(types: int, tolerance: int) -> SpotRange | None:
+        """None where all 60 types are wanted: then none is too dear, as with Karpenter."""
+        return SpotRange(types, tolerance) if types < MOST_TYPES else None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a claim demands of the cloud."""
 
@@ -102,6 +120,7 @@ class Choice:
 
     types: tuple[InstanceType, ...]
     capacity_type: str
+    shortened: bool = False  # True iff spot was left out for its price, which is there if this refuses
 
     def candidates(self) -> tuple[Candidate, ...]:
         """The offerings of that capacity type."""
@@ -113,21 +132,27 @@ class Choice:
         )
 
 
-def choose(types: Iterable[InstanceType], request: Request) -> Choice:
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a choice is made of."""
+
+    types: list[Offered]
+    capacity_type: str
+    shortened: bool
+
+
+def choose(types: Iterable[InstanceType], request: Request, spot: SpotRange | None = None) -> Choice:
     """Raises InsufficientCapacity when no type is left, and CreateFailed when the 60 cheapest are not varied
     enough for the claim's minValues.
     """
-    return chosen(_holding(offered(types, request.requirements), request), request)
+    named = narrowed(_holding(offered(types, request.requirements), request), request, spot)
+    return Choice(tuple(item.type for item in named.types), named.capacity_type, named.shortened)
 
 
-def chosen(left: list[Offered], request: Request) -> Choice:
-    """Of types that may be had for the request, with the offerings that may; raises what `choose` does."""
-    named, capacity_type = narrowed(left, request)
-    return Choice(tuple(item.type for item in named), capacity_type)
-
-
-def narrowed(left: list[Offered], request: Request) -> tuple[list[Offered], str]:
-    """The types of that choice, cheapest first, and its capacity type."""
+def narrowed(left: list[Offered], request: Request, spot: SpotRange | None) -> Named:
+    """Of types that may be had for the request, with the offerings that may: those of the choice, cheapest
+    first; raises what `choose` does.
+    """
     if any(item.reserved for item in left):
         left = _one_reservation_type(left)
         left = _one_capacity_block(left)
@@ -141,8 +166,16 @@ def narrowed(left: list[Offered], request: Request) -> tuple[list[Offered], str]
     named = _cheapest(left, dearest_spot)
     if not named:
         raise InsufficientCapacity(_UNAVAILABLE)
-    _check_variety([item.kind for item in named], request.requirements)
-    return named, _capacity_type(named)
+    for item, values in _unvaried(named, request.requirements):
+        raise CreateFailed(
+            f"minValues of {item.key} is {item.min_values}, "
+            f"but the {len(named)} cheapest instance types have {values}",
+            reason="InstanceTypeResolutionFailed",
+        )
+    capacity_type = _capacity_type(named)
+    if spot is None or capacity_type != labels.SPOT:
+        return Named(named, capacity_type, shortened=False)
+    return _near(named, request.requirements, spot)
 
 
 def by_price_and_depth(depths: Mapping[Pool, int]) -> Callable[[Pool, float], tuple[bool, float, int, Pool]]:
@@ -260,19 +293,42 @@ def _cheapest(types: Iterable[Offered], dearest_spot: float) -> list[Offered]:
     return found
 
 
-def _check_variety(types: list[InstanceType], requirements: Requirements) -> None:
+def _near(types: list[Offered], requirements: Requirements, spot: SpotRange) -> Named:
+    """Without spot that costs too much more than the cheapest, but as varied as minValues ask for.
+
+    What is sold on demand alone goes as well: the launch is for spot. Where there are no more types than are
+    wanted, all of them is little enough.
+    """
+    cheapest = {
+        item.kind.name: min(prices)
+        for item in types
+        if (prices := [one.price for one in item.offerings if one.capacity_type == labels.SPOT])
+    }
+    sold = [item for item in types if item.kind.name in cheapest]
+    sold.sort(key=lambda item: cheapest[item.kind.name])
+    count = spot.types
+    while count < len(sold) and any(_unvaried(sold[:count], requirements)):
+        count += 1
+    if count >= len(sold):
+        return Named(types, labels.SPOT, shortened=False)
+    first, last = (cheapest[item.kind.name] for item in (sold[0], sold[count - 1]))
+    dearest = max(first * (100 + spot.tolerance) // 100, last)
+    near = [item for item in sold if cheapest[item.kind.name] <= dearest]
+    kept = _keeping(near, lambda one: one.capacity_type != labels.SPOT or one.price <= dearest)
+    return Named(kept, labels.SPOT, shortened=any(item.spot > dearest for item in sold))
+
+
+def _unvaried(types: Sequence[Offered], requirements: Requirements) -> Iterator[tuple[Requirement, int]]:
+    """Requirements whose minValues the types do not meet, and how many values they have."""
     for wanted in requirements:
-        if wanted.min_values is None:
-            continue
-        values = {
-            value for item in types for value in item.requirements.get(wanted.key).intersection(wanted).values
-        }
-        if len(values) < wanted.min_values:
-            raise CreateFailed(
-                f"minValues of {wanted.key} is {wanted.min_values}, "
-                f"but the {len(types)} cheapest instance types have {len(values)}",
-                reason="InstanceTypeResolutionFailed",
-            )
+        if wanted.min_values is not None:
+            values = {
+                value
+                for item in types
+                for value in item.kind.requirements.get(wanted.key).intersection(wanted).values
+            }
+            if len(values) < wanted.min_values:
+                yield wanted, len(values)
 
 
 def _capacity_type(types: list[Offered]) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from dovetail.api.core import TopologySpreadConstraint
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
+from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_LAUNCH_TYPES, SPOT_TOLERANCE
 from dovetail.base.errors import InputError
+from dovetail.cloud.choice import SpotRange
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.consolidation import ConsolidationOptions, Strategy
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
@@ -42,6 +43,7 @@ class Settings:
     min_values_policy: str = "Strict"
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE
+    spot_launch_types: int = SPOT_LAUNCH_TYPES
     node_surcharge: int = 0  # nano-dollars per hour that a node costs besides its instance and volumes
     minimum_saving: str = ""  # by replacing a node, as "2%,$0.005"; what is left out is as by default
     pod_moves_per_day: int = 1  # by consolidation, per pod within 24 h
@@ -70,6 +72,7 @@ class Settings:
         _at_least("--pod-moves-per-day", self.pod_moves_per_day, 0)
         _at_least("--spot-diversity", self.spot_diversity, 1)
         _at_least("--spot-tolerance", self.spot_tolerance, 0)
+        _at_least("--spot-launch-types", self.spot_launch_types, 1)
         if not 0 < self.batch_idle_duration <= self.batch_max_duration:
             raise InputError(
                 "the idle duration must be above 0 and at most the maximum duration",
@@ -88,6 +91,11 @@ class Settings:
     def nomination_window(self) -> int:
         """How long a nominated node is kept from disruption."""
         return max(2 * self.batch_max_duration, _SHORTEST_NOMINATION)
+
+    @property
+    def spot_range(self) -> SpotRange | None:
+        """Which spot offerings launches try first; None for all."""
+        return SpotRange.of(self.spot_launch_types, self.spot_tolerance)
 
     def consolidation(self) -> ConsolidationOptions:
         """What consolidation needs of all this."""

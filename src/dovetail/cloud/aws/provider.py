@@ -30,6 +30,7 @@ from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Resolved, Surro
 from dovetail.cloud.aws.quota.shared import Commons
 from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.aws.zonalshift import Shifts
+from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.interruption import Impairment, instance_id
 from dovetail.cloud.provider import (
     EKS_POLICIES,
@@ -60,6 +61,7 @@ class Options:
     node: NodeOptions = field(default_factory=NodeOptions)
     isolated_vpc: bool = False
     reserved_capacity: bool = True
+    spot: SpotRange | None = None  # which spot offerings a launch tries first; None for all
     zonal_shift: bool = False
     classes: resolver.Options = field(default_factory=resolver.Options)
 
@@ -105,6 +107,7 @@ class AwsCloud:
             log=log,
             figures=figures,
             reserved_capacity=options.reserved_capacity,
+            spot=options.spot,
         )
         self._resolved = Resolved(clock)
         self.classes: NodeClasses = _Classes(

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import is_
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
@@ -23,7 +24,7 @@ from dovetail.cloud import catalog, eventbridge
 from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.catalog.labels import TENANCY, tenancy
-from dovetail.cloud.choice import Candidate, Pool, Request, by_price_and_depth, choose
+from dovetail.cloud.choice import Candidate, Pool, Request, SpotRange, by_price_and_depth, choose
 from dovetail.cloud.inert import EndlessSupply, NoSelectors, PlainMachines
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
 from dovetail.cloud.interruption import ENDS_AFTER, Impairment, InterruptionKind, instance_id
@@ -289,8 +290,9 @@ class SimulatedCloud:
     """Implements `cloud.provider.Provider` in the time of the clock it is given.
 
     `types` replaces the catalogue (then node classes do not shape the types, and volumes are free); `sold`
-    names the only types of the catalogue that there are. Every
-    draw is keyed by the claim or the instance it is for, so that one launch never shifts another's luck.
+    names the only types of the catalogue that there are; `spot` says which spot offerings launches try first,
+    None for all. Every draw is keyed by the claim or the instance it is for, so that one launch never shifts
+    another's luck.
     """
 
     node_class_kinds: tuple[tuple[str, str], ...] = (
@@ -310,6 +312,7 @@ class SimulatedCloud:
         sold: Collection[str] = (),
         limits: Iterable[Limit] = (),
         delays: Delays | None = None,
+        spot: SpotRange | None = None,
     ) -> None:
         self._clock = clock
         self._seed = seed
@@ -317,6 +320,7 @@ class SimulatedCloud:
         self._region = region
         self._account = account or Account.usual(region, "demo")
         self._delays = delays or Delays()
+        self._spot = spot
         self._pools = Pools(limits)
         self._unavailable = UnavailableOfferings()
         self._view = TypeView(only(self._catalogued, sold) if types is None else lambda _: types)
@@ -382,15 +386,18 @@ class SimulatedCloud:
         self._launches[name] += 1
         call = f"{name}/{self._launches[name]}"
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
+        types = self.instance_types(node_class)
         try:
-            found = choose(self.instance_types(node_class), request).candidates()
+            choice = choose(types, request, self._spot)
+            found = choice.candidates()
+            rest = choose(types, request).candidates() if choice.shortened else ()
         except InsufficientCapacity as error:
             self._failed(name, NO_CAPACITY, str(error))
             raise
         await self._clock.sleep(self._delays.launch.draw(self._seed, call, "launch delay"))
         resolution = resolve(node_class, self._account, self._addresses)
         found = reachable(found, resolution)
-        chosen, subnet = self._allocate(found, call, name, resolution)
+        chosen, subnet = self._allocate(found, rest, call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
         instance = self._begin(instance, claim, node_class, chosen, subnet, resolution)
         for callback in self._started:
@@ -516,16 +523,27 @@ class SimulatedCloud:
             callback(machine.instance)
 
     def _allocate(
-        self, found: tuple[Candidate, ...], call: str, claim: str, resolution: NodeClassResolution
+        self,
+        found: tuple[Candidate, ...],
+        rest: tuple[Candidate, ...],
+        call: str,
+        claim: str,
+        resolution: NodeClassResolution,
     ) -> tuple[Candidate, str]:
         """The first offering that gives an instance, and its subnet; those that refuse are avoided for now.
 
-        Raises InsufficientCapacity when all refuse.
+        `rest` is tried if `found`, which may be part of it, refuses. Raises InsufficientCapacity when all do.
         """
         now = self._clock.now()
         refused: dict[Pool, str] = {}
+        tried = frozenset(candidate.pool for candidate in found)
+        rest = tuple(candidate for candidate in rest if candidate.pool not in tried)
         try:
-            for candidate in attempts(found, self._seed, call, lambda pool: self._pools.room(pool, now)):
+            order = (
+                attempts(some, self._seed, call, lambda pool: self._pools.room(pool, now))
+                for some in (found, rest)
+            )
+            for candidate in chain.from_iterable(order):
                 subnet = self._subnet(candidate.offering.zone, resolution)
                 if not subnet:
                     refused[candidate.pool] = NO_ADDRESS

@@ -291,6 +291,7 @@ SETTINGS = (
     "solveDeadline",
     "spotDiversity",
     "spotTolerance",
+    "spotLaunchTypes",
     "nodeSurcharge",
     "minimumSaving",
     "podMovesPerDay",

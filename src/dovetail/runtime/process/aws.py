@@ -21,6 +21,7 @@ from dovetail.cloud.aws.instancetype.market import NodeOptions
 from dovetail.cloud.aws.nodeclass import resolver
 from dovetail.cloud.aws.provider import AwsCloud, Options
 from dovetail.cloud.aws.sqs import SqsQueue
+from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.kube.http.transport import Gate, Request, Transport, check
 from dovetail.runtime.process.options import AwsOptions
@@ -70,6 +71,7 @@ async def connected(
     *,
     metrics: Metrics,
     reserved_capacity: bool,
+    spot: SpotRange | None,
     patience: Patience,
     gate: Gate | None = None,
 ) -> AsyncIterator[Connected]:
@@ -95,20 +97,21 @@ async def connected(
     )
     async with connect(environ, metrics=metrics, gate=gate) as aws:
         around = Around(aws.eks, clock, aws.region, settings, version=facts.version, dns_ip=facts.dns_ip)
-        cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity), metrics)
+        cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity, spot), metrics)
         await patiently(lambda: _greet(aws, options, cloud), patience)
         await cloud.start()
         name = options.interruption_queue
         yield Connected(cloud, SqsQueue(aws.sqs, clock, name) if name else None)
 
 
-def provider_options(options: AwsOptions, reserved_capacity: bool) -> Options:
+def provider_options(options: AwsOptions, reserved_capacity: bool, spot: SpotRange | None) -> Options:
     """What the provider itself needs of all this."""
     return Options(
         cluster=options.cluster,
         node=NodeOptions(options.vm_memory_overhead_percent, options.reserved_enis),
         isolated_vpc=options.isolated_vpc,
         reserved_capacity=reserved_capacity,
+        spot=spot,
         zonal_shift=options.zonal_shift,
         classes=resolver.Options(
             dry_run=options.dry_run,

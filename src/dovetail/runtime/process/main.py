@@ -317,6 +317,7 @@ class Process:
             os.environ,
             metrics=self._metrics,
             reserved_capacity=gates.reserved_capacity,
+            spot=options.settings.spot_range,
             patience=self._wait_for_aws,
             gate=gate,
         ) as found:

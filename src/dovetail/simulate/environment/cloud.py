@@ -14,6 +14,7 @@ from dovetail.cloud.aws.fake import MemoryAws, Options
 from dovetail.cloud.aws.fake.machines import LifeOptions
 from dovetail.cloud.aws.fake.market import MarketOptions
 from dovetail.cloud.catalog import store
+from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.simulated import Account, Delays, SecurityGroup, SimulatedCloud, Subnet
 from dovetail.simulate.environment.aws import CloudOnAws, aws_account
@@ -38,7 +39,10 @@ def _on_aws(scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Li
     market = MarketOptions(limits=(*shortages(scenario), *limits), only=_sold(scenario))
     life = LifeOptions(answer=scenario.latencies["launch"], terminate=scenario.latencies["terminate"])
     aws = MemoryAws(clock, scenario.seed, account, Options(market=market, life=life))
-    options, queue = provider.Options(file.cluster.name), file.settings.interruption_queue
+    options, queue = (
+        provider.Options(file.cluster.name, spot=_spot(scenario)),
+        file.settings.interruption_queue,
+    )
     return CloudOnAws(aws, clock, log, options, version=file.cluster.version, queue=queue)
 
 
@@ -54,7 +58,15 @@ def _simulated_cloud(
         sold=_sold(scenario),
         limits=(*shortages(scenario), *limits),
         delays=Delays(launch=scenario.latencies["launch"], terminate=scenario.latencies["terminate"]),
+        spot=_spot(scenario),
     )
+
+
+def _spot(scenario: Scenario) -> SpotRange | None:
+    """Which spot offerings launches try first: of Karpenter's all."""
+    given = scenario.file.settings
+    ours = given.policy == "dovetail"
+    return SpotRange.of(given.spot_launch_types, given.spot_tolerance) if ours else None
 
 
 def _simulated_account(scenario: Scenario, zones: Mapping[str, str]) -> Account:

@@ -162,6 +162,7 @@ def _settings(document: Document, settings: Settings) -> None:
     for name, number, least in (
         ("spotDiversity", settings.spot_diversity, 1),
         ("spotTolerance", settings.spot_tolerance, 0),
+        ("spotLaunchTypes", settings.spot_launch_types, 1),
     ):
         if number < least:
             raise document.error(f"{number} is less than {least}", f"settings.{name}")

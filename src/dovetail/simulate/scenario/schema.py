@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
+from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_LAUNCH_TYPES, SPOT_TOLERANCE
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.simulate.scenario.commitments import Commitments
@@ -164,6 +164,7 @@ class Settings(Section, frozen=True, kw_only=True):
     min_values_policy: str = "Strict"
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE  # percent
+    spot_launch_types: int = SPOT_LAUNCH_TYPES
     node_surcharge: float = 0.0  # dollars per hour
     pause: str = ""  # all, launches or disruption
     launch_limit: str = ""  # such as 50/10m

@@ -36,6 +36,7 @@ def operator_settings(
         min_values_policy=given.min_values_policy,
         spot_diversity=given.spot_diversity,
         spot_tolerance=given.spot_tolerance,
+        spot_launch_types=given.spot_launch_types,
         node_surcharge=parse_dollars(repr(given.node_surcharge)),
         brakes=BrakeOptions(
             pause=read_pause(given.pause),

@@ -12,7 +12,7 @@ import msgspec
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import Clock
-from dovetail.base.errors import CloudError, CreateFailed, InputError
+from dovetail.base.errors import CloudError, CreateFailed, InputError, InsufficientCapacity
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud.aws.amifamily.userdata import LARGE_BYTES, MOST_BYTES
 from dovetail.cloud.aws.errors import AwsError
@@ -26,9 +26,9 @@ from dovetail.cloud.aws.launchtemplate.template import Launch, Stage, Template, 
 from dovetail.cloud.aws.metrics import Figures
 from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.catalog.labels import TENANCY
-from dovetail.cloud.choice import Choice, Pool, Request, choose, too_few
+from dovetail.cloud.choice import Choice, Pool, Request, SpotRange, choose, too_few
 from dovetail.cloud.provider import NodeClassResolution
-from dovetail.cloud.unavailable import UnavailableOfferings, single_values
+from dovetail.cloud.unavailable import UnavailableOfferings, single_values, without
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
@@ -65,8 +65,15 @@ class Launched:
     profile: str  # name of its instance profile
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    launch: Launch
+    choice: Choice
+    templates: tuple[Template, ...]
+
+
 class Launcher:
-    """`reserved_capacity` is the feature gate."""
+    """`reserved_capacity` is the feature gate; `spot` says which spot is tried first, None for all."""
 
     def __init__(
         self,
@@ -81,6 +88,7 @@ class Launcher:
         log: EventLog,
         figures: Figures,
         reserved_capacity: bool = True,
+        spot: SpotRange | None = None,
     ) -> None:
         self._fleets = fleets
         self._orphans = orphans
@@ -92,6 +100,7 @@ class Launcher:
         self._log = log
         self._figures = figures
         self._reserved_capacity = reserved_capacity
+        self._spot = spot
         self._large: dict[str, int] = {}  # bytes of user data that were reported, by class
         # By what they follow from. Types are told by their ids: those of a choice are kept alive with it.
         self._choices: dict[Hashable, tuple[tuple[InstanceType, ...], Choice]] = {}
@@ -104,22 +113,19 @@ class Launcher:
             (kind,) = _only(order.types, Orphan(found, ""))
             profile = order.resolution.instance_profile
             return Launched(found.id, kind, kind.offerings[0], found.image, found.subnet, profile)
-        launch, choice, made = self._prepare(order)
-        self._remark(launch, choice, made)
-        share = await self._ask(order, launch, choice, made)
-        if _templates_missing(share):
-            # They were deleted since they were made.
-            self._kept.forget(made)
-            share = await self._ask(order, launch, choice, made)
-        self._learn(share.errors)
+        prepared = self._prepare(order, self._spot)
+        self._remark(prepared)
+        share = await self._fleet(order, prepared)
+        if share.given is None and prepared.choice.shortened:
+            order, prepared, share = await self._beyond(order, prepared, share)
         if share.given is None:
             raise failure(share.errors)
         given = share.given
-        capacity_type = labels.SPOT if given.spot else launch.capacity_type
+        capacity_type = labels.SPOT if given.spot else prepared.launch.capacity_type
         zone = given.zone or next(
             (one.zone for one in order.resolution.subnets if one.id == given.subnet), ""
         )
-        kind, offering = _bought(order.types, choice, (capacity_type, given.instance_type, zone))
+        kind, offering = _bought(order.types, prepared.choice, (capacity_type, given.instance_type, zone))
         profile = order.resolution.instance_profile
         return Launched(share.instance, kind, offering, given.image, given.subnet, profile)
 
@@ -130,8 +136,25 @@ class Launcher:
         self._templates.clear()
         self._figures.no_user_data(node_class)
 
-    def _prepare(self, order: Order) -> tuple[Launch, Choice, tuple[Template, ...]]:
-        choice = self._choose(order)
+    async def _beyond(
+        self, order: Order, prepared: _Prepared, share: Share
+    ) -> tuple[Order, _Prepared, Share]:
+        """The launch once more, with all that does not refuse: dearer spot is better than a claim that has to
+        be planned anew, once for every few types. Raises AwsError.
+        """
+        if not isinstance(failure(share.errors), InsufficientCapacity):
+            return order, prepared, share
+        avoided = self._unavailable.active(self._clock.monotonic())
+        rest = replace(order, types=without(order.types, avoided))
+        try:
+            wider = self._prepare(rest, None)
+        except CloudError:
+            return order, prepared, share
+        found = await self._fleet(rest, wider)
+        return rest, wider, replace(found, errors=(*share.errors, *found.errors))
+
+    def _prepare(self, order: Order, spot: SpotRange | None) -> _Prepared:
+        choice = self._choose(order, spot)
         launch = launch_from(
             order.claim,
             order.node_class,
@@ -142,16 +165,16 @@ class Launcher:
             reserved_capacity=self._reserved_capacity,
         )
         try:
-            return launch, choice, self._made(launch, choice)
+            return _Prepared(launch, choice, self._made(launch, choice))
         except InputError as error:
             raise CreateFailed(str(error), "LaunchTemplateInvalid") from error
 
-    def _choose(self, order: Order) -> Choice:
+    def _choose(self, order: Order, spot: SpotRange | None) -> Choice:
         spec = order.claim.spec
         requests = amounts(spec.resources.requests)
-        key = tuple(map(id, order.types)), spec.requirements, frozenset(requests.items())
+        key = tuple(map(id, order.types)), spec.requirements, frozenset(requests.items()), spot
         if key not in self._choices:
-            choice = choose(order.types, Request(Requirements.read(spec.requirements), requests))
+            choice = choose(order.types, Request(Requirements.read(spec.requirements), requests), spot)
             _remember(self._choices, key, (order.types, choice))
         return self._choices[key][1]
 
@@ -170,9 +193,11 @@ class Launcher:
             _remember(self._templates, key, (kept, templates(launch, choice, records)))
         return self._templates[key][1]
 
-    def _remark(self, launch: Launch, choice: Choice, made: tuple[Template, ...]) -> None:
+    def _remark(self, prepared: _Prepared) -> None:
         """Say what is odd about a launch that is about to be made; of a class each size once."""
-        name, size = launch.node_class.metadata.name, max(item.user_data_bytes for item in made)
+        launch, choice = prepared.launch, prepared.choice
+        name = launch.node_class.metadata.name
+        size = max(item.user_data_bytes for item in prepared.templates)
         self._figures.user_data(name, size)
         if size > LARGE_BYTES and self._large.get(name) != size:
             self._large[name] = size
@@ -186,12 +211,23 @@ class Launcher:
         names: set[str] = set()
         for claim in _as_before(order.claim, only):
             with suppress(CloudError):
-                _, _, made = self._prepare(replace(order, claim=claim, types=only))
-                names.update(template.name for template in made)
+                prepared = self._prepare(replace(order, claim=claim, types=only), self._spot)
+                names.update(template.name for template in prepared.templates)
         return orphan.template in names
 
-    async def _ask(self, order: Order, launch: Launch, choice: Choice, made: tuple[Template, ...]) -> Share:
+    async def _fleet(self, order: Order, prepared: _Prepared) -> Share:
+        """One fleet, and what it teaches. Raises AwsError."""
+        share = await self._ask(order, prepared)
+        if _templates_missing(share):
+            # They were deleted since they were made.
+            self._kept.forget(prepared.templates)
+            share = await self._ask(order, prepared)
+        self._learn(share.errors)
+        return share
+
+    async def _ask(self, order: Order, prepared: _Prepared) -> Share:
         """One fleet. What of its templates is not there any more is an error of the share."""
+        launch, choice, made = prepared.launch, prepared.choice, prepared.templates
         await self._kept.ensure(made, launch)
         zones = {one.offering.zone for one in choice.candidates()}
         pods = min(item.capacity.get(PODS, 1) for item in choice.types)
