@@ -15,6 +15,7 @@ from dovetail.base.errors import InputError
 from dovetail.cli.main import run
 from dovetail.simulate.analysis.log import Progress
 from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario.manifests import in_order
 from dovetail.simulate.scenario.scenario import load
 
 RUSH = Path(__file__).parents[2] / "examples" / "evening-rush"
@@ -107,6 +108,18 @@ def test_a_pool_without_its_class(folder: Path) -> None:
     )
     with pytest.raises(InputError, match="EC2NodeClass nowhere, which is not among the manifests"):
         simulate(load(folder))
+
+
+def test_pods_of_a_priority_class_that_is_not_there(folder: Path) -> None:
+    web = folder / "web.yaml"
+    text = web.read_text()
+    assert "    spec:\n" in text
+    web.write_text(text.replace("    spec:\n", "    spec:\n      priorityClassName: system-node-critical\n"))
+    in_order(load(folder).manifests)  # it is in every cluster
+    web.write_text(text.replace("    spec:\n", "    spec:\n      priorityClassName: gold\n"))
+    with pytest.raises(InputError, match="PriorityClass gold, which is not among the manifests") as caught:
+        in_order(load(folder).manifests)
+    assert caught.value.source == str(web)
 
 
 def test_the_command_prints_the_summary(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

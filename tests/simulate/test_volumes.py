@@ -92,3 +92,66 @@ def test_pods_come_back_to_the_zone_of_their_volume(tmp_path: Path) -> None:
     assert len(places["default/db-0"]) > 1
     assert all(len(set(found)) == 1 for found in places.values())
     assert not [record for record in records if record["kind"] == "violation"]
+
+
+BY_HAND = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: mine}
+spec:
+  volumeName: mine
+  storageClassName: waiting
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+status: {phase: Bound}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: mine}
+spec:
+  accessModes: [ReadWriteOnce]
+  capacity: {storage: 1Gi}
+  storageClassName: waiting
+  claimRef: {namespace: default, name: mine}
+  csi: {driver: ebs.csi.aws.com, volumeHandle: vol-1}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+        - matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [ap-northeast-2c]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: mine}
+spec:
+  containers: [{name: main, image: db:1}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: mine}}]
+"""
+
+
+def test_a_claim_that_names_its_volume_is_bound_to_it(tmp_path: Path) -> None:
+    """Manifests by hand have not the annotation that the volume controller writes."""
+    (tmp_path / "scenario.yaml").write_text(SCENARIO.partition("nodeGroups")[0])
+    (tmp_path / "all.yaml").write_text(MANIFESTS.split("---")[0] + "---\n" + BY_HAND)
+    records = simulate(load(tmp_path)).records
+    zones = {record["node"]: record["zone"] for record in records if record["kind"] == "node.created"}
+    placed = {record["pod"]: zones[record["node"]] for record in records if record["kind"] == "pod.bound"}
+    assert placed == {"default/mine": "ap-northeast-2c"}
+    assert not [record for record in records if record["kind"] == "violation"]

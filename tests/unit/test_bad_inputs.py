@@ -177,7 +177,7 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
     "Markdown": ("# Title\n\nSome text: with a colon\n\n- a\n", "."),
     "text": ("hello", "."),
     "a number": ("42", "."),
-    "a list": ("[1, 2]", "."),
+    "a list": ("[1, 2]", '"kind": "List"'),
     # The bytes.
     "zeros": (b"\0" * 1_000_000, "not text"),
     "a zero inside": (b"kind: Pod\0\n", "not text"),

@@ -215,6 +215,46 @@ def test_a_pod_too_large_is_reported_and_no_error(
     assert "1 pod left over" in out
 
 
+BY_HAND = """\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /disk}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  volumeName: disk
+  storageClassName: ""
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db}
+spec:
+  containers: [{name: main, image: db, resources: {requests: {cpu: 1, memory: 1Gi}}}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "left"),
+    [
+        ("", 0),
+        ("claimRef: {namespace: default, name: data}, ", 0),
+        ("claimRef: {namespace: a, name: b}, ", 1),
+    ],
+)
+def test_claims_that_name_their_volume_are_as_the_volume_controller_makes_them(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str], kept: str, left: int
+) -> None:
+    text = BY_HAND.replace("hostPath", f"{kept}hostPath")
+    found = answer(capsys, "-f", write(tmp_path, POOL, text), "--instance-types", str(types))
+    assert len(found["unschedulable"]) == left
+
+
 def test_same_plan_in_yaml_and_in_words(
     tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -236,6 +236,18 @@ def test_a_dump_need_not_have_classes_of_priorities_and_volumes(tmp_path: Path) 
     assert {name[:8] for name in bound} == {"shop/web", "shop/db-", "shop/lon", "shop/pla"}
 
 
+def test_a_manifest_that_leaves_its_name_to_the_server_is_played(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {generateName: once-}\n"
+        "spec: {containers: [{name: a, image: a}]}\n"
+    )
+    folder = tmp_path / "kept"
+    write_replay(read([path, POOL]).manifests, Wanted("x", "us-east-1", length=5 * MINUTE), folder)
+    (bound,) = [item["pod"] for item in simulate(load(folder)).records if item["kind"] == "pod.bound"]
+    assert bound.startswith("default/once-")
+
+
 def test_a_snapshot_without_a_pool_that_can_be_played(tmp_path: Path) -> None:
     pool = yaml.safe_load(POOL.read_text().split("---")[0])
     assert pool["kind"] == "NodePool"

@@ -45,6 +45,7 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
+from dovetail.model.volumes import binds, completed
 from dovetail.reading import Manifest, Reading
 from dovetail.reading.replicas import refuse_too_many
 from dovetail.reading.workloads import as_workloads
@@ -239,7 +240,11 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
     missing, copied = _missing_pods(counted, pods, copying=copying)
-    claims = _of(given, PersistentVolumeClaim)
+    volumes = {volume.metadata.name: volume for volume in _of(given, PersistentVolume)}
+    claims = tuple(
+        completed(claim) if binds(claim, volumes.get(claim.spec.volume_name)) else claim
+        for claim in _of(given, PersistentVolumeClaim)
+    )
     have = {claim.key for claim in claims}
     wanted = (claim for item in _of(given, StatefulSet) for claim in volume_claims_of(item))
     objects = ClusterObjects(
@@ -251,7 +256,7 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
         namespaces=_namespaces(_of(given, Namespace), (*pods, *missing)),
         pdbs=_of(given, PodDisruptionBudget),
         volume_claims=(*claims, *(claim for claim in wanted if claim.key not in have)),
-        volumes=_of(given, PersistentVolume),
+        volumes=tuple(volumes.values()),
         storage_classes=_of(given, StorageClass),
         csi_nodes=_of(given, CSINode),
     )

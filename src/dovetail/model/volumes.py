@@ -70,6 +70,24 @@ class ClaimUse:
         return self.claim.spec.volume_name if self.claim is not None and self.bound else self.key
 
 
+def binds(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> bool:
+    """Whether the volume controller has yet to complete the binding of a claim that names this volume."""
+    if volume is None or claim.deleting or not claim.spec.volume_name:
+        return False
+    if BIND_COMPLETED in claim.metadata.annotations or volume.metadata.name != claim.spec.volume_name:
+        return False
+    kept = volume.spec.claim_ref
+    return kept is None or (kept.namespace, kept.name) == (claim.metadata.namespace, claim.metadata.name)
+
+
+def completed(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """The claim once the volume controller has bound it to the volume that it names."""
+    annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
+    return msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, annotations=annotations)
+    )
+
+
 def claims_alone(spec: PodSpec) -> PodSpec:
     """The spec without volumes that are no claims, which no rule is about.
 

@@ -16,6 +16,7 @@ from dovetail.reading.yamltext import read_yaml
 
 _DEEPEST_LIST = 8  # lists in lists
 _HEADING = re.compile(r"(?:NAMESPACE +)?NAME +[A-Z]")
+_LIST = 'several objects are a List: {"apiVersion": "v1", "kind": "List", "items": [...]}'
 _TABLE = "a table for people, it seems: kubectl get ... -o yaml"
 
 
@@ -145,7 +146,11 @@ def _no_object(document: Located) -> InputError:
         source=document.source,
         line=document.line,
         column=document.column,
-        remedy=_TABLE if isinstance(document.value, str) and _HEADING.match(document.value) else "",
+        remedy=_LIST
+        if isinstance(document.value, list)
+        else _TABLE
+        if isinstance(document.value, str) and _HEADING.match(document.value)
+        else "",
     )
 
 

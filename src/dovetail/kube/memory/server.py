@@ -152,7 +152,7 @@ class Journal:
         assert self._publishing or not self._pending
 
 
-_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 def resolve_priority(store: Store, pod: dict[str, Any]) -> None:
@@ -195,8 +195,8 @@ def _resolve(store: Store, pod: dict[str, Any], spec: dict[str, Any]) -> None:
     if found is not None:
         spec["priority"] = found.document.get("value", 0)
         spec.setdefault("preemptionPolicy", found.document.get("preemptionPolicy", "PreemptLowerPriority"))
-    elif name in _BUILT_IN:
-        spec["priority"] = _BUILT_IN[name]
+    elif name in BUILT_IN_PRIORITIES:
+        spec["priority"] = BUILT_IN_PRIORITIES[name]
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     else:
         raise _forbidden(pod, f"no PriorityClass with name {name} was found")

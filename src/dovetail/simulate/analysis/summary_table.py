@@ -58,7 +58,8 @@ def _figures(summary: Summary) -> Table:
     table = _grid("", "", heading=False)
     unbound = f", [yellow]{pods.unbound} still without a node[/]" if pods.unbound else ""
     table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
-    table.add_row("Pending", _quantiles(pods.pending_seconds))
+    if pods.bound:
+        table.add_row("Pending", _quantiles(pods.pending_seconds))
     failures = f"; failed launches: {nodes.launch_failures}" if nodes.launch_failures else ""
     begun = f", {nodes.initial} of NodePools at the start" if nodes.initial else ""
     table.add_row(

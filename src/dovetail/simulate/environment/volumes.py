@@ -1,7 +1,8 @@
 """Volumes that come when they are claimed, as an EBS driver and the volume controllers make them.
 
 A claim of a class that waits for its first consumer is bound in the zone of the node that its pod got, just
-before the pod is bound; any other claim at once, in a zone drawn for it. Making a volume takes no time.
+before the pod is bound; any other claim at once, in a zone drawn for it. Making a volume takes no time. A
+claim that names a volume is bound to it as soon as both are there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dovetail.base.streams import stream
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.model import labels
-from dovetail.model.volumes import BIND_COMPLETED, VolumeIndex, claim_uses
+from dovetail.model.volumes import BIND_COMPLETED, VolumeIndex, binds, claim_uses
 
 WAIT = "WaitForFirstConsumer"
 
@@ -43,11 +44,12 @@ class Volumes:
         self._seed = seed
         self._claims = Informer(client, PersistentVolumeClaim, self._claim_changed)
         self._classes = Informer(client, StorageClass, self._class_changed)
+        self._volumes = Informer(client, PersistentVolume, self._volume_changed)
         self._pods = Informer(client, Pod, self._pod_changed)
 
     async def run(self) -> None:
-        """Follow claims, classes and pods, for ever."""
-        await asyncio.gather(self._classes.run(), self._claims.run(), self._pods.run())
+        """Follow claims, classes, volumes and pods, for ever."""
+        await asyncio.gather(self._classes.run(), self._volumes.run(), self._claims.run(), self._pods.run())
 
     async def bind(self, pod: Pod, node: Mapping[str, str]) -> None:
         """Bind the pod's claims that wait for it, in the zone of a node with these labels."""
@@ -57,7 +59,9 @@ class Volumes:
                 await self._provide(use.claim, use.storage_class, node.get(labels.ZONE, ""))
 
     def _claim_changed(self, change: EventType, claim: PersistentVolumeClaim) -> None:
-        if change != "DELETED" and not claim.spec.volume_name:
+        if change != "DELETED" and binds(claim, self._volumes.objects.get(claim.spec.volume_name)):
+            self._task(self._complete(claim, {}), claim)
+        elif change != "DELETED" and not claim.spec.volume_name:
             kind = self._classes.objects.get(claim.spec.storage_class_name or "")
             if kind is not None and kind.volume_binding_mode != WAIT:
                 self._task(self._provide(claim, kind, self._draw(claim, kind)), claim)
@@ -66,6 +70,12 @@ class Volumes:
         if change == "ADDED":
             for claim in self._claims.objects.values():
                 self._claim_changed("MODIFIED", claim)
+
+    def _volume_changed(self, change: EventType, volume: PersistentVolume) -> None:
+        if change == "ADDED":
+            for claim in self._claims.objects.values():
+                if claim.spec.volume_name == volume.metadata.name:
+                    self._claim_changed("MODIFIED", claim)
 
     def _pod_changed(self, change: EventType, pod: Pod) -> None:
         """Ephemeral volumes get a claim of their own that goes with the pod."""
@@ -114,8 +124,12 @@ class Volumes:
             await self._client.create(volume)
         except AlreadyExists:
             return
+        await self._complete(claim, {"volumeName": name})
+
+    async def _complete(self, claim: PersistentVolumeClaim, spec: dict[str, str]) -> None:
+        """Write down that the claim is bound, with what of its spec is new."""
         meta = claim.metadata
-        bound = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": {"volumeName": name}}
+        bound = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": spec}
         try:
             await self._client.patch(PersistentVolumeClaim, meta.name, meta.namespace, merge=bound)
             phase = {"status": {"phase": "Bound"}}
@@ -123,7 +137,7 @@ class Volumes:
                 PersistentVolumeClaim, meta.name, meta.namespace, merge=phase, status=True
             )
         except NotFound:
-            return  # the claim went while its volume was made
+            return  # the claim went meanwhile
 
     def _draw(self, claim: PersistentVolumeClaim, kind: StorageClass) -> str:
         """A zone for a claim that waits for no pod: any that the class allows."""

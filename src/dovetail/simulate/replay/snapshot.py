@@ -169,7 +169,7 @@ def _has_cron(scaled: Document) -> bool:
 
 def _key(document: Mapping[str, Any]) -> str:
     meta = document["metadata"]
-    return f"{document['kind']}/{meta.get('namespace', 'default')}/{meta['name']}"
+    return f"{document['kind']}/{meta.get('namespace', 'default')}/{meta.get('name') or meta['generateName']}"
 
 
 def _version(written: Iterable[Mapping[str, Any]]) -> str:
@@ -199,6 +199,8 @@ def _plain(document: Document) -> Document:
     found = copy.deepcopy(redacted(document))
     meta = document["metadata"]
     found["metadata"] = {key: copy.deepcopy(meta[key]) for key in _META if meta.get(key)}
+    if "name" not in found["metadata"]:  # of a manifest that was never created
+        found["metadata"]["generateName"] = meta["generateName"]
     if found["kind"] not in _STATUS:
         found.pop("status", None)
     spec = found.get("spec", {})

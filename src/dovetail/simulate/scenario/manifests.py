@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dovetail.api.core import Namespace
+from dovetail.api.core_schema import pod_specs
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import Clock
 from dovetail.base.errors import AlreadyExists, ApiError, InputError, NotFound
 from dovetail.base.eventlog import EventLog
-from dovetail.kube.memory.server import MemoryServer
+from dovetail.kube.memory.server import BUILT_IN_PRIORITIES, MemoryServer
 from dovetail.reading import Manifest
 
 # What others refer to comes first; everything else follows in the order of the files.
@@ -68,21 +69,32 @@ def _create_namespace(server: MemoryServer, manifest: Manifest) -> None:
 
 
 def _check_references(manifests: Iterable[Manifest]) -> None:
+    """Of classes: without one a pool buys nothing, and pods are refused, of which a summary shows none."""
     known = {(item.object.KIND, item.object.metadata.name) for item in manifests}
+    known |= {("PriorityClass", name) for name in BUILT_IN_PRIORITIES}
     for manifest in manifests:
         if isinstance(manifest.object, NodePool):
             reference = manifest.object.spec.template.spec.node_class_ref
-            if (reference.kind, reference.name) not in known:
-                names = sorted(name for kind, name in known if kind == reference.kind)
-                there = f"there is {', '.join(names)}" if names else f"there is no {reference.kind} at all"
-                raise InputError(
-                    f"NodePool {manifest.object.metadata.name} names the {reference.kind} "
-                    f"{reference.name}, which is not among the manifests",
-                    source=manifest.source,
-                    line=manifest.line,
-                    path="spec.template.spec.nodeClassRef.name",
-                    remedy=f"{there}; add the class, or name one that exists",
-                )
+            path = "spec.template.spec.nodeClassRef.name"
+            _check_class(manifest, reference.kind, reference.name, path, known)
+        for spec in pod_specs(manifest.document):
+            if name := spec.get("priorityClassName"):
+                _check_class(manifest, "PriorityClass", name, "priorityClassName", known)
+
+
+def _check_class(manifest: Manifest, kind: str, name: str, path: str, known: set[tuple[str, str]]) -> None:
+    if (kind, name) in known:
+        return
+    names = sorted(each for of, each in known if of == kind)
+    there = f"there is {', '.join(names)}" if names else f"there is no {kind} at all"
+    raise InputError(
+        f"{manifest.object.KIND} {manifest.object.metadata.name} names the {kind} {name}, "
+        "which is not among the manifests",
+        source=manifest.source,
+        line=manifest.line,
+        path=path,
+        remedy=f"{there}; add the class, or name one that exists",
+    )
 
 
 def _refused(manifest: Manifest, why: str) -> InputError:
