@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pytest
 
@@ -53,6 +54,11 @@ class Stage(World):
                 time.sleep(_STEADY)
                 assert self._places() == step.pods
 
+            case cases.Says():
+                eventually(self._messages, partial(_begin, step.pods), seconds=30)
+                time.sleep(_STEADY)
+                assert _begin(step.pods, self._messages()), self._messages()
+
     @property
     def _pods(self) -> str:
         return f"/api/v1/namespaces/{self.name}/pods"
@@ -71,6 +77,22 @@ class Stage(World):
 
     def _places(self) -> dict[str, str]:
         return {pod["metadata"]["name"]: place(pod) for pod in self.pods()}
+
+    def _messages(self) -> dict[str, str]:
+        return {pod["metadata"]["name"]: message(pod) for pod in self.pods()}
+
+
+def _begin(wanted: Mapping[str, str], found: Mapping[str, str]) -> bool:
+    return wanted.keys() == found.keys() and all(
+        text.startswith(wanted[name]) for name, text in found.items()
+    )
+
+
+def message(pod: Document) -> str:
+    """Why the scheduler refused it the last time; "" where it did not."""
+    conditions = pod["status"].get("conditions", ())
+    refused = [one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
+    return str(refused[0].get("message", "")) if refused else ""
 
 
 def place(pod: Document) -> str:

@@ -1,4 +1,5 @@
-"""What kube-scheduler makes of `status.nominatedNodeName` that others set: cases, and what came of each.
+"""What kube-scheduler makes of `status.nominatedNodeName` that others set, and after which changes it tries a
+pod again: cases, and what came of each.
 
 `tests/cluster/test_nominations_on_a_server.py` plays them on the real one, `test_nominations.py` here on
 the simulated one. A case is a list of steps. Pods come gated, in order; with their nominations in place
@@ -36,7 +37,10 @@ class Node:
         return {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": self.name, "labels": {HOST: self.name, ZONE: self.zone}},
+            "metadata": {
+                "name": self.name,
+                "labels": {HOST: self.name, **({ZONE: self.zone} if self.zone else {})},
+            },
             "spec": {"taints": [TAINT] if self.tainted else []},
             "status": {"capacity": room, "allocatable": room},
         }
@@ -115,7 +119,14 @@ class Then:
     pods: Mapping[str, str]
 
 
-Step = Node | Open | Gone | Pods | Nominate | Delete | Then
+@dataclass(frozen=True)
+class Says:
+    """How in the end begins what the scheduler wrote of each pod: it counts the nodes as of its last try."""
+
+    pods: Mapping[str, str]
+
+
+Step = Node | Open | Gone | Pods | Nominate | Delete | Then | Says
 Case = Sequence[Step]
 
 
@@ -132,6 +143,18 @@ def apart(app: str) -> Document:
 def near(app: str) -> Document:
     term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}
     return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def port() -> Document:
+    """One that no two pods of a node can have."""
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    main = {"name": "main", "image": "registry.k8s.io/pause:3.7", "ports": ports}
+    return {"containers": [{**main, "resources": {"requests": {"cpu": "1"}}}]}
+
+
+def tolerant(node: str) -> Document:
+    """It may run on that node alone, even while the node is tainted."""
+    return {"tolerations": [{"key": TAINT["key"], "operator": "Exists"}], "nodeSelector": {HOST: node}}
 
 
 def spread(app: str, key: str = HOST) -> Document:
@@ -337,5 +360,103 @@ CASES: dict[str, Case] = {
         Then({"holder": "waits for n1", "a": WAITS}),
         Node("n1", 4),
         Then({"holder": "waits for n1", "a": WAITS}),
+    ],
+    "a node that joins with a taint wakes no pod that taints alone keep off": [
+        Node("n1", 4, tainted=True),
+        Pods([Pod("a", 1)]),
+        Says({"a": "0/1 nodes are available: 1 node(s) had untolerated taint(s)."}),
+        Node("n2", 4, tainted=True),
+        Says({"a": "0/1 nodes are available: 1 node(s) had untolerated taint(s)."}),
+        Open("n2"),
+        Then({"a": "n2"}),
+    ],
+    "a node that joins wakes a pod that lacks room if it would have room there, even behind a taint": [
+        Node("n1", 1),
+        Pods([Pod("a", 2)]),
+        Says({"a": "0/1 nodes are available: 1 Insufficient cpu."}),
+        Node("n2", 4, tainted=True),
+        Says({"a": "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."}),
+        Open("n2"),
+        Then({"a": "n2"}),
+    ],
+    "taints that change wake all pods that anything but taints keeps off": [
+        Node("n1", 1),
+        Node("n2", 1, tainted=True),
+        Pods([Pod("a", 2), Pod("b", 1, spec=elsewhere("n9"))]),
+        Says({"a": "0/2 ", "b": "0/2 "}),
+        Gone("n1"),
+        Says({"a": "0/2 ", "b": "0/2 "}),
+        Open("n2"),
+        Says({"a": "0/1 ", "b": "0/1 "}),
+    ],
+    "a pod that leaves wakes those that lack room, not those that taints alone keep off": [
+        Node("n1", 1, tainted=True),
+        Pods([Pod("there", 1, spec=tolerant("n1")), Pod("a", 1)]),
+        Then({"there": "n1", "a": WAITS}),
+        Pods([Pod("b", 1, spec=tolerant("n1"))]),
+        Says({"there": "", "a": "0/1 ", "b": "0/1 nodes are available: 1 Insufficient cpu."}),
+        Node("n2", 1, tainted=True),
+        Delete("there"),
+        Then({"a": WAITS, "b": "n1"}),
+        Says({"a": "0/1 nodes are available: 1 node(s) had untolerated taint(s).", "b": ""}),
+    ],
+    "a pod that comes to a node wakes those whose spreads count it": [
+        Node("n1", 8),
+        Node("n2", 8, tainted=True, zone="b"),
+        Pods([Pod("there", 1)]),
+        Then({"there": "n1"}),
+        Pods([Pod("a", 1, spec=spread("web", ZONE))]),
+        Says({"there": "", "a": "0/2 "}),
+        Node("n3", 8, tainted=True, zone=""),
+        Says({"there": "", "a": "0/2 "}),
+        Pods([Pod("other", 1, app="db")]),
+        Then({"there": "n1", "other": "n1", "a": WAITS}),
+        Says({"there": "", "other": "", "a": "0/2 "}),
+        Pods([Pod("more", 1)]),
+        Then({"there": "n1", "other": "n1", "more": "n1", "a": WAITS}),
+        Says({"there": "", "other": "", "more": "", "a": "0/3 "}),
+    ],
+    "a pod that comes to a node wakes those that must be near it": [
+        Node("n1", 8),
+        Pods([Pod("a", 1, spec=near("db"))]),
+        Says({"a": "0/1 nodes are available: 1 node(s) didn't match pod affinity rules."}),
+        Pods([Pod("b", 1, app="db")]),
+        Then({"a": "n1", "b": "n1"}),
+    ],
+    "any node that joins wakes a pod whose port is taken, or that must be near or apart from others": [
+        Node("n1", 8),
+        Pods([Pod("there", 1, spec=port())]),
+        Then({"there": "n1"}),
+        Pods([Pod("a", 1, spec=port()), Pod("b", 1, spec=near("db")), Pod("c", 1, spec=apart("web"))]),
+        Says({"there": "", "a": "0/1 ", "b": "0/1 ", "c": "0/1 "}),
+        Node("n2", 8, tainted=True),
+        Says({"there": "", "a": "0/2 ", "b": "0/2 ", "c": "0/2 "}),
+    ],
+    "a nomination that is given up wakes no pod that taints alone keep off": [
+        Node("n1", 4, tainted=True),
+        Pods([holder(3), Pod("a", 1), Pod("b", 2, spec=tolerant("n1"))]),
+        Says({"holder": "0/1 ", "a": "0/1 ", "b": "0/1 nodes are available: 1 Insufficient cpu."}),
+        Node("n2", 1, tainted=True),
+        Nominate("holder", ""),
+        Then({"holder": WAITS, "a": WAITS, "b": "n1"}),
+        Says({"holder": "0/1 ", "a": "0/1 ", "b": ""}),
+    ],
+    "a node that goes wakes no pod that lacks room": [
+        Node("n1", 1),
+        Node("n2", 1),
+        Pods([Pod("a", 2)]),
+        Says({"a": "0/2 nodes are available: 2 Insufficient cpu."}),
+        Gone("n2"),
+        Says({"a": "0/2 nodes are available: 2 Insufficient cpu."}),
+    ],
+    "a node that goes wakes those whose spreads it took part in": [
+        Node("n1", 8),
+        Node("n2", 8, tainted=True, zone="b"),
+        Pods([Pod("there", 1)]),
+        Then({"there": "n1"}),
+        Pods([Pod("a", 1, spec=spread("web", ZONE))]),
+        Says({"there": "", "a": "0/2 "}),
+        Gone("n2"),
+        Then({"there": "n1", "a": "n1"}),
     ],
 }

@@ -62,6 +62,13 @@ class Stage:
                 found = (await self._client.list(core.Pod)).items
                 assert {pod.metadata.name: place(pod) for pod in found} == step.pods
 
+            case cases.Says():
+                await self._clock.sleep(MINUTE)
+                found = (await self._client.list(core.Pod)).items
+                assert sorted(pod.metadata.name for pod in found) == sorted(step.pods)
+                for pod in found:
+                    assert message(pod).startswith(step.pods[pod.metadata.name]), message(pod)
+
     async def _nominate(self, pod: str, node: str) -> None:
         merge = {"status": {"nominatedNodeName": node or None}}
         await self._client.patch(core.Pod, pod, "default", merge=merge, status=True)
@@ -77,6 +84,12 @@ def place(pod: core.Pod) -> str:
         return "not tried"
     nominated = pod.status.nominated_node_name
     return f"{cases.WAITS} for {nominated}" if nominated else cases.WAITS
+
+
+def message(pod: core.Pod) -> str:
+    """Why the scheduler refused it the last time; "" where it did not."""
+    refused = condition(pod.status.conditions, "PodScheduled")
+    return refused.message if refused is not None and refused.status == "False" else ""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -19,7 +19,7 @@ def names(queue: SchedulingQueue, now: int) -> list[str]:
     return found
 
 
-def every_pod(_: Pod) -> bool:
+def every_pod(_: Pod, __: frozenset[str]) -> bool:
     return True
 
 
@@ -78,14 +78,42 @@ def test_pods_that_were_refused_later_come_later() -> None:
     assert names(queue, MINUTE) == ["b", "a"]
 
 
-def test_a_change_after_the_back_off_helps_at_once() -> None:
+def test_a_change_after_the_back_off_helps_at_once_those_that_it_concerns() -> None:
+    queue = SchedulingQueue()
+    for name in "abcd":
+        queue.add(pod(name))
+    assert names(queue, 0) == ["a", "b", "c", "d"]
+    for name, kind, by in (("a", 1, "Ports"), ("b", 2, "Fit"), ("c", 2, "Fit"), ("d", 2, "Ports")):
+        queue.failed(name, 0, (kind, frozenset({by})))
+    asked = []
+
+    def concerns(item: Pod, by: frozenset[str]) -> bool:
+        asked.append(item.metadata.name)
+        return "Fit" in by
+
+    queue.wake(MINUTE, concerns)
+    assert names(queue, MINUTE) == ["b", "c"]
+    assert asked == ["a", "b", "d"], "one of each kind"
+
+
+def test_what_no_filter_refused_is_tried_after_any_change() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    assert names(queue, 0) == ["a"]
+    queue.failed("a", 0)
+    queue.wake(MINUTE, lambda _, __: False)
+    assert names(queue, MINUTE) == ["a"]
+
+
+def test_a_pod_that_changed_is_tried_again_alone() -> None:
     queue = SchedulingQueue()
     queue.add(pod("a"))
     queue.add(pod("b"))
     assert names(queue, 0) == ["a", "b"]
-    queue.failed("a", 0)
-    queue.failed("b", 0)
-    queue.wake(MINUTE, lambda item: item.metadata.name == "b")
+    for name in "ab":
+        queue.failed(name, 0, ("kind", frozenset({"Fit"})))
+    queue.wake_one("b", MINUTE)
+    queue.wake_one("b", MINUTE)
     assert names(queue, MINUTE) == ["b"]
 
 

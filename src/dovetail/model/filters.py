@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from dovetail.api.core import Pod, Taint
@@ -26,17 +26,27 @@ from dovetail.model.volumes import ClaimUse, VolumeIndex, claim_uses, volume_lim
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The scheduler's words. `helpless`: True iff evicting other pods from the node could not help."""
+    """The scheduler's words. `helpless`: True iff evicting other pods from the node could not help; `by`: the
+    filter, as the scheduler calls it.
+    """
 
     text: str
     helpless: bool = True
+    by: str = field(kw_only=True, compare=False)
 
+
+# The filters, as the scheduler calls them.
+NODE_UNSCHEDULABLE, NODE_NAME = "NodeUnschedulable", "NodeName"
+TAINT_TOLERATION, NODE_AFFINITY = "TaintToleration", "NodeAffinity"
+NODE_PORTS, NODE_RESOURCES_FIT = "NodePorts", "NodeResourcesFit"
+NODE_VOLUME_LIMITS, VOLUME_BINDING, VOLUME_ZONE = "NodeVolumeLimits", "VolumeBinding", "VolumeZone"
+POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY = "PodTopologySpread", "InterPodAffinity"
 
 # What every filter answers: nothing when the pod may run there.
 Reasons = tuple[Reason, ...]
 
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-_CORDONED = (Reason("node(s) were unschedulable"),)
+_CORDONED = (Reason("node(s) were unschedulable", by=NODE_UNSCHEDULABLE),)
 
 
 def unschedulable(facts: PodFacts, node: NodeView) -> Reasons:
@@ -44,7 +54,7 @@ def unschedulable(facts: PodFacts, node: NodeView) -> Reasons:
     return _CORDONED if node.unschedulable and untolerated((_CORDON,), facts.pod.spec.tolerations) else ()
 
 
-_OTHER_NAME = (Reason("node(s) didn't match the requested node name"),)
+_OTHER_NAME = (Reason("node(s) didn't match the requested node name", by=NODE_NAME),)
 
 
 def node_name(facts: PodFacts, node: NodeView) -> Reasons:
@@ -52,7 +62,7 @@ def node_name(facts: PodFacts, node: NodeView) -> Reasons:
     return _OTHER_NAME if facts.pod.spec.node_name not in ("", node.name) else ()
 
 
-_TAINTED = (Reason("node(s) had untolerated taint(s)"),)
+_TAINTED = (Reason("node(s) had untolerated taint(s)", by=TAINT_TOLERATION),)
 
 
 def taints(facts: PodFacts, node: NodeView) -> Reasons:
@@ -61,7 +71,7 @@ def taints(facts: PodFacts, node: NodeView) -> Reasons:
     return _TAINTED if hard and untolerated(hard, facts.pod.spec.tolerations) else ()
 
 
-_NOT_MATCHED = (Reason("node(s) didn't match Pod's node affinity/selector"),)
+_NOT_MATCHED = (Reason("node(s) didn't match Pod's node affinity/selector", by=NODE_AFFINITY),)
 
 
 def node_affinity(facts: PodFacts, node: NodeView) -> Reasons:
@@ -69,7 +79,9 @@ def node_affinity(facts: PodFacts, node: NodeView) -> Reasons:
     return () if facts.node_rule.matches(node.name, node.labels) else _NOT_MATCHED
 
 
-_PORT_TAKEN = (Reason("node(s) didn't have free ports for the requested pod ports", helpless=False),)
+_PORT_TAKEN = (
+    Reason("node(s) didn't have free ports for the requested pod ports", helpless=False, by=NODE_PORTS),
+)
 
 
 def ports(facts: PodFacts, node: NodeView) -> Reasons:
@@ -87,19 +99,19 @@ def fit(facts: PodFacts, node: NodeView) -> Reasons:
     """One reason per resource that is short; where even an empty node would be, no eviction can help."""
     found: list[Reason] = []
     if len(node.pods) + 1 > node.allocatable.get(PODS, 0):
-        found.append(Reason("Too many pods", helpless=False))
+        found.append(Reason("Too many pods", helpless=False, by=NODE_RESOURCES_FIT))
     extended = (name for name in facts.requests if name not in (*_BEFORE_EXTENDED, PODS))
     for name in (*_BEFORE_EXTENDED, *sorted(extended)):
         wanted, whole = facts.requests.get(name, 0), node.allocatable.get(name, 0)
         if wanted > 0 and wanted > whole - node.used.get(name, 0):
-            found.append(Reason(f"Insufficient {name}", helpless=wanted > whole))
+            found.append(Reason(f"Insufficient {name}", helpless=wanted > whole, by=NODE_RESOURCES_FIT))
     return tuple(found)
 
 
-_TOO_MANY = (Reason("node(s) exceed max volume count", helpless=False),)
-_ELSEWHERE = (Reason("node(s) didn't match PersistentVolume's node affinity"),)
-_NONE_HERE = (Reason("node(s) didn't find available persistent volumes to bind"),)
-_WRONG_ZONE = (Reason("node(s) had no available volume zone"),)
+_TOO_MANY = (Reason("node(s) exceed max volume count", helpless=False, by=NODE_VOLUME_LIMITS),)
+_ELSEWHERE = (Reason("node(s) didn't match PersistentVolume's node affinity", by=VOLUME_BINDING),)
+_NONE_HERE = (Reason("node(s) didn't find available persistent volumes to bind", by=VOLUME_BINDING),)
+_WRONG_ZONE = (Reason("node(s) had no available volume zone", by=VOLUME_ZONE),)
 _EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 
 
@@ -179,8 +191,15 @@ def _same_zone(volume: Mapping[str, str], node: Mapping[str, str]) -> bool:
     return all(node.get(key) in volume[key].split("__") for key in keys if key in volume)
 
 
-_SKEWED = (Reason("node(s) didn't match pod topology spread constraints", helpless=False),)
-_UNLABELLED = (Reason("node(s) didn't match pod topology spread constraints (missing required label)"),)
+_SKEWED = (
+    Reason("node(s) didn't match pod topology spread constraints", helpless=False, by=POD_TOPOLOGY_SPREAD),
+)
+_UNLABELLED = (
+    Reason(
+        "node(s) didn't match pod topology spread constraints (missing required label)",
+        by=POD_TOPOLOGY_SPREAD,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +289,11 @@ def _included(rule: SpreadRule, facts: PodFacts, node: NodeView) -> bool:
     return not (rule.honor_taints and taints(facts, node))
 
 
-_NO_FRIEND = (Reason("node(s) didn't match pod affinity rules"),)
-_FOE = (Reason("node(s) didn't match pod anti-affinity rules", helpless=False),)
-_UNWANTED = (Reason("node(s) didn't satisfy existing pods anti-affinity rules", helpless=False),)
+_NO_FRIEND = (Reason("node(s) didn't match pod affinity rules", by=INTER_POD_AFFINITY),)
+_FOE = (Reason("node(s) didn't match pod anti-affinity rules", helpless=False, by=INTER_POD_AFFINITY),)
+_UNWANTED = (
+    Reason("node(s) didn't satisfy existing pods anti-affinity rules", helpless=False, by=INTER_POD_AFFINITY),
+)
 
 Domain = tuple[str, str]  # a label and one of its values
 
@@ -437,7 +458,7 @@ class Placement:
     def alone(self, node: NodeView) -> Reasons:
         """The filters that look at this node only."""
         if self.nowhere:
-            return (Reason(self.nowhere),)
+            return (Reason(self.nowhere, by=VOLUME_BINDING),)
         for of_node in _OF_NODE:
             if found := of_node(self.facts, node):
                 return found

@@ -33,7 +33,7 @@ class Cluster:
         self._bound: dict[str, tuple[Pod, str]] = {}  # pod key -> its latest state, its node
 
     def set_node(self, node: Node) -> bool:
-        """Add or update a node; True iff something changed that may let a pod onto it."""
+        """Add or update a node; True iff something changed that filters look at."""
         known = self._nodes.get(node.metadata.name)
         self._nodes[node.metadata.name] = node
         if known is not None and _scheduling_view(known) == _scheduling_view(node):

@@ -186,11 +186,13 @@ class _Found:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The nodes that may take the pod, of those looked at, in order of name; without any, the scheduler's
-    message, and what has to go for the pod. `keeps`: True iff its nomination stays as it is.
+    message, the filters that refuse the pod on any node, and what has to go for the pod. `keeps`: True iff
+    its nomination stays as it is.
     """
 
     nodes: tuple[NodeView, ...] = ()
     message: str = ""
+    by: frozenset[str] = frozenset()
     keeps: bool = False
     preemption: Preemption | None = None
 
@@ -233,7 +235,7 @@ class Feasibility:
         if self._version != version:
             self._refused.clear()
             self._version = version
-        alike = _kind(pod)
+        alike = kind_of(pod)
         known = self._refused.get((alike, name if name in view.nodes else ""))
         if known is not None:
             return known
@@ -257,7 +259,9 @@ class Feasibility:
                 counts.subtract(kind.refused[name] for name in found.reasons.keys() & kind.refused.keys())
                 counts = +counts
                 text = refusal(counts, no_victims(pod, counts))
-                verdict = Verdict(message=text, keeps=pod.spec.preemption_policy == "Never")
+                verdict = Verdict(
+                    message=text, by=_filters(counts), keeps=pod.spec.preemption_policy == "Never"
+                )
         if verdict.preemption is None:
             self._refused[alike, name if name in view.nodes else ""] = verdict
         return verdict
@@ -336,18 +340,23 @@ class Feasibility:
         return self._seed is not None and lowest < pod.spec.priority
 
     def _refusal(self, pod: Pod, found: Examination, ahead: Nominated) -> Verdict:
-        cluster = self._cluster
+        cluster, by = self._cluster, _filters(found.reasons.values())
         if self._seed is None or not self._may_evict(pod):
             keeps = bool(found.reasons) and pod.spec.preemption_policy == "Never"
-            return Verdict(message=found.message(no_preemption(pod, found)), keeps=keeps)
+            return Verdict(message=found.message(no_preemption(pod, found)), by=by, keeps=keeps)
         draw = stream(self._seed, pod.key, "preemption")
         outcome = preempt(pod, found, cluster.view, ahead, tuple(cluster.budgets.values()), draw)
         if isinstance(outcome, Preemption):
-            return Verdict(message=found.message(""), preemption=outcome)
-        return Verdict(message=found.message(outcome.text), keeps=outcome.keeps)
+            return Verdict(message=found.message(""), by=by, preemption=outcome)
+        return Verdict(message=found.message(outcome.text), by=by, keeps=outcome.keeps)
 
 
-def _kind(pod: Pod) -> bytes:
+def _filters(found: Iterable[Reasons]) -> frozenset[str]:
+    return frozenset(reason.by for reasons in found for reason in reasons)
+
+
+def kind_of(pod: Pod) -> bytes:
+    """The same for pods to which filters say the same, but for nominations."""
     meta = pod.metadata
     own = (meta.namespace, meta.labels, bool(meta.deletion_timestamp))
     return msgspec.json.encode(own, order="deterministic") + _spec(pod.spec)

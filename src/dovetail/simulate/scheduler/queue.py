@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -16,29 +16,31 @@ _LONGEST_BACKOFF = 10 * SECOND
 _LEFTOVER = 5 * MINUTE
 
 
+# What pods have in common that any change helps alike: their kind, and what refused them.
+Refusal = tuple[Hashable, frozenset[str]]
+
+
 @dataclass(slots=True)
 class _Entry:
-    """A pod that is waiting, and where: due now, being tried, waiting for a change, or for its back-off.
-
-    `looks`: where it may go hangs on where other pods are.
-    """
+    """A pod that is waiting, and where: due now, being tried, waiting for a change, or for its back-off."""
 
     pod: Pod
-    looks: bool
     arrival: int  # number of its arrival, or of its latest return: the order among equal priorities
     refusals: int = 0
     errors: int = 0  # since the latest refusal
     failed_at: int = 0  # instant of the latest attempt that failed
     retry_at: int = 0  # end of its back-off
     place: str = "active"  # active | tried | stuck | backoff | error
+    refusal: Refusal = ("", frozenset())  # the latest one
 
 
 class SchedulingQueue:
     """Pods by priority, then age. Instants are nanoseconds and come from the caller.
 
-    A failed pod is stuck until `wake`; woken within its back-off (1 s doubling to 10 s, to the end of that
-    second) it waits for the end of that, or until no other pod is due. Only after an error the whole back-off
-    is waited for. Entries of the heaps are skipped when their pod has moved on.
+    A failed pod is stuck until a change that helps its kind, which is asked about once for all of them. Woken
+    within its back-off (1 s doubling to 10 s, to the end of that second) it waits for the end of that, or
+    until no other pod is due. Only after an error the whole back-off is waited for. Entries of the heaps are
+    skipped when their pod has moved on.
     """
 
     def __init__(self) -> None:
@@ -48,7 +50,7 @@ class SchedulingQueue:
         self._errors: list[tuple[int, int, int, str]] = []  # the same
         # The entries whose place is "stuck", by uid; in order of `failed_at`, as time never goes back.
         self._stuck: dict[str, _Entry] = {}
-        self._looking: dict[str, _Entry] = {}  # those of them that look at other pods, in the same order
+        self._alike: dict[Refusal, dict[str, _Entry]] = {}  # the same ones; none is empty
         self._arrivals = 0
 
     def __len__(self) -> int:
@@ -60,7 +62,7 @@ class SchedulingQueue:
         if entry is not None:
             known, entry.pod = entry.pod, pod
             return known
-        entry = _Entry(pod, looks_at_pods(pod), self._number())
+        entry = _Entry(pod, self._number())
         self._entries[pod.metadata.uid] = entry
         self._activate(entry)
         return None
@@ -88,7 +90,9 @@ class SchedulingQueue:
                 return entry.pod
         return None
 
-    def failed(self, uid: str, now: int, *, again: bool = False) -> Pod | None:
+    def failed(
+        self, uid: str, now: int, refusal: Refusal = ("", frozenset()), *, again: bool = False
+    ) -> Pod | None:
         """The pod that was popped fits nowhere; answers its present state, None if it is gone by now.
 
         `again`: no change is waited for, only its back-off.
@@ -105,25 +109,33 @@ class SchedulingQueue:
         if again:
             self._put_off(entry, "error", self._errors)
         else:
-            entry.place = "stuck"
+            entry.place, entry.refusal = "stuck", refusal
             self._stuck[uid] = entry
-            if entry.looks:
-                self._looking[uid] = entry
+            self._alike.setdefault(refusal, {})[uid] = entry
         return entry.pod
 
-    def wake(self, now: int, concerns: Callable[[Pod], bool]) -> None:
-        """Something changed: the stuck pods that it concerns may fit now."""
-        self._wake(now, [uid for uid, entry in self._stuck.items() if concerns(entry.pod)])
+    def wake(self, now: int, concerns: Callable[[Pod, frozenset[str]], bool]) -> None:
+        """Something changed: the stuck pods that it concerns may fit now. It is asked about one of each kind,
+        and what refused it; what no filter refused may always fit.
+        """
+        for (_, by), alike in list(self._alike.items()):
+            if not by or concerns(next(iter(alike.values())).pod, by):
+                self._wake(now, list(alike))
 
-    def wake_looking(self, now: int) -> None:
-        """A pod came to a node: that can only help those that want to be near it, or that spread."""
-        self._wake(now, list(self._looking))
+    def wake_one(self, uid: str, now: int) -> None:
+        """The pod itself changed."""
+        if uid in self._stuck:
+            self._wake(now, [uid])
 
     def _unstick(self, uid: str) -> None:
-        self._stuck.pop(uid, None)
-        self._looking.pop(uid, None)
+        entry = self._stuck.pop(uid, None)
+        if entry is not None:
+            alike = self._alike[entry.refusal]
+            del alike[uid]
+            if not alike:
+                del self._alike[entry.refusal]
 
-    def _wake(self, now: int, uids: Sequence[str]) -> None:
+    def _wake(self, now: int, uids: Iterable[str]) -> None:
         for uid in uids:
             entry = self._stuck[uid]
             self._unstick(uid)
@@ -169,13 +181,6 @@ class SchedulingQueue:
     def _activate(self, entry: _Entry) -> None:
         entry.place = "active"
         heapq.heappush(self._active, (-entry.pod.spec.priority, entry.arrival, entry.pod.metadata.uid))
-
-
-def looks_at_pods(pod: Pod) -> bool:
-    """True iff a pod that comes to a node may help this one: it wants to be near others, or spreads."""
-    affinity = pod.spec.affinity
-    near = affinity is not None and affinity.pod_affinity is not None
-    return near or bool(pod.spec.topology_spread_constraints)
 
 
 def _over(instant: int, now: int) -> bool:

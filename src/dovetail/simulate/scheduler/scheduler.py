@@ -17,7 +17,14 @@ from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
 from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict
+from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict, kind_of
+from dovetail.simulate.scheduler.hints import (
+    LOOK_AT_PODS,
+    after_binding,
+    after_leaving,
+    after_node,
+    after_volumes,
+)
 from dovetail.simulate.scheduler.preemption import BY_SCHEDULER, DISRUPTION_TARGET
 from dovetail.simulate.scheduler.queue import SchedulingQueue
 from dovetail.units.timestamp import to_rfc3339
@@ -66,7 +73,7 @@ class Scheduler:
 
     def _volume_changed(self, change: EventType, obj: Object) -> None:
         self._cluster.set_volume_object(obj, gone=change == "DELETED")
-        self._wake(_has_volumes)
+        self._wake(lambda _, by: after_volumes(by))
 
     def _budget_changed(self, change: EventType, budget: PodDisruptionBudget) -> None:
         if change == "DELETED":
@@ -75,28 +82,32 @@ class Scheduler:
             self._cluster.budgets[budget.key] = budget
 
     def _node_changed(self, change: EventType, node: Node) -> None:
+        view, name = self._cluster.view, node.metadata.name
+        old = view.nodes.get(name)
         if change == "DELETED":
-            self._cluster.drop_node(node.metadata.name)
-        elif self._cluster.set_node(node):
-            self._wake()
+            self._cluster.drop_node(name)
+        elif not self._cluster.set_node(node):
+            return
+        new = view.nodes.get(name)
+        self._wake(lambda pod, by: after_node(view.facts(pod), by, old, new))
 
     def _pod_changed(self, change: EventType, pod: Pod) -> None:
         uid = pod.metadata.uid
         if change == "DELETED" or pod.terminal:
             self._forget(pod)
             if self._cluster.unbind(pod.key):
-                self._wake()
+                self._left(pod)
         elif pod.spec.node_name:
             self._queue.remove(uid)
             self._nominations.drop(uid)
-            if self._cluster.bind(pod, pod.spec.node_name):
-                self._queue.wake_looking(self._clock.now())
-                self._news.set()
+            self._bound(pod, pod.spec.node_name)
         elif self._is_mine(pod):
             known = self._queue.add(pod)
             self._nominations.set(pod, pod.status.nominated_node_name)
             if known is not None and known.status.nominated_node_name != pod.status.nominated_node_name:
                 self._room_given_up(known)
+            if known is not None and _looks(known) != _looks(pod):
+                self._queue.wake_one(uid, self._clock.now())
             self._news.set()
         else:
             self._forget(pod)
@@ -110,13 +121,36 @@ class Scheduler:
     def _room_given_up(self, pod: Pod) -> None:
         """Pods that had to leave room for this one may fit now, itself among them."""
         if pod.status.nominated_node_name:
-            self._wake(lambda other: other.spec.priority <= pod.spec.priority)
+            self._left(pod, most=pod.spec.priority)
+
+    def _left(self, pod: Pod, *, most: int | None = None) -> None:
+        """The pod's room is free for others, of that priority at most."""
+        view = self._cluster.view
+        gone = view.facts(pod)
+
+        def concerns(other: Pod, by: frozenset[str]) -> bool:
+            within_reach = most is None or other.spec.priority <= most
+            return within_reach and after_leaving(view.facts(other), by, gone, view.namespaces)
+
+        self._wake(concerns)
+
+    def _bound(self, pod: Pod, node: str) -> None:
+        """The pod is on that node, by this scheduler's doing or another's; the first to say so counts."""
+        if self._cluster.bind(pod, node):
+            view = self._cluster.view
+            there = view.facts(pod)
+            self._wake(
+                lambda other, by: (
+                    not by.isdisjoint(LOOK_AT_PODS)
+                    and after_binding(view.facts(other), by, there, view.namespaces)
+                )
+            )
 
     def _is_mine(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name == NAME and not pod.spec.scheduling_gates and not pod.deleting
 
-    def _wake(self, concerns: Callable[[Pod], bool] | None = None) -> None:
-        self._queue.wake(self._clock.now(), concerns or _everybody)
+    def _wake(self, concerns: Callable[[Pod, frozenset[str]], bool]) -> None:
+        self._queue.wake(self._clock.now(), concerns)
         self._news.set()
 
     # One pod after another ------------------------------------------------------------------------------
@@ -150,7 +184,7 @@ class Scheduler:
                 await self._client.bind(meta.name, meta.namespace, node.name)
                 self._queue.remove(meta.uid)
                 self._nominations.drop(meta.uid)
-                self._cluster.bind(pod, node.name)
+                self._bound(pod, node.name)
             else:
                 await self._fail(pod, verdict)
         except (NotFound, Conflict):
@@ -164,7 +198,8 @@ class Scheduler:
         """
         # Without any node no filter refused the pod, so that no change is known to help it.
         empty = not self._cluster.view.nodes
-        latest = self._queue.failed(pod.metadata.uid, self._clock.now(), again=empty)
+        refusal = kind_of(pod), verdict.by
+        latest = self._queue.failed(pod.metadata.uid, self._clock.now(), refusal, again=empty)
         if latest is None:
             return
         chosen = verdict.preemption
@@ -224,9 +259,6 @@ class Scheduler:
         await self._client.patch(Pod, name, namespace, merge={"status": status}, status=True)
 
 
-def _everybody(_: Pod) -> bool:
-    return True
-
-
-def _has_volumes(pod: Pod) -> bool:
-    return bool(pod.spec.volumes)
+def _looks(pod: Pod) -> tuple[object, ...]:
+    """What filters see of a pod that waits, and may change."""
+    return (pod.metadata.labels, pod.spec.tolerations)
