@@ -366,7 +366,7 @@ def test_a_plan_counts_what_spot_launches_name(tmp_path: Path, capsys: pytest.Ca
         found = json.loads(capsys.readouterr().out)
         costs[count] = found["cost"]["likely"]
         assert found["cost"]["hourly"] == pytest.approx(0.05)
-        assert found["cost"]["worst"] == pytest.approx({1: 0.06, 15: 0.12, 60: 0.295}[count])
+        assert found["cost"]["worst"] == pytest.approx(0.295)  # what a launch comes to if all else refuses
         assert len(found["nodeClaims"][0]["instanceTypes"]) == 50  # what is named is up to the launch
         assert found["realised"]["expected"] == pytest.approx(found["cost"]["likely"])
     assert costs[1] < costs[15] < costs[60]

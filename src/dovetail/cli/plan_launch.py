@@ -2,8 +2,8 @@
 
 A claim lists every type that its pods fit on, hundreds of them; a launch leaves out bare metal, accelerators
 and spot that is dearer than on demand, and hands over the 60 cheapest of the rest; of spot what is near the
-cheapest alone. On demand the cheapest is launched; of spot pools a fleet weighs price and depth, and takes a
-deep one that is not the cheapest.
+cheapest, and the others where that refuses. On demand the cheapest is launched; of spot pools a fleet weighs
+price and depth, and takes a deep one that is not the cheapest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAIRS = 10  # of simulated spot markets, of which the mean is likely
 def as_launched(problem: Problem, plan: Plan, spot: SpotRange | None) -> Plan:
     """The plan, with what each claim is likely to cost and what at worst, of what its launch names.
 
-    `spot` says which spot it names, None for all.
+    `spot` says which spot it names at first, None for all.
     """
     launches = _Launches(problem, spot)
     return replace(plan, claims=tuple(map(launches.priced, plan.claims)))
@@ -121,11 +121,13 @@ class _Launches:
 
     def _prices(self, types: list[Offered], claim: PlannedClaim) -> tuple[int, int] | None:
         try:
-            named = narrowed(types, Request(claim.requirements, claim.requests), self.spot)
+            request = Request(claim.requirements, claim.requests)
+            named = narrowed(types, request, self.spot)
+            every = narrowed(types, request, None) if named.shortened else named
         except CloudError:
             return None
-        # Where spot is sold out, the next launch takes the same types on demand.
-        worst = max(offering.price for item in named.types for offering in item.offerings)
+        # What is near may be sold out, and all of spot: the next launch takes the same types on demand.
+        worst = max(offering.price for item in every.types for offering in item.offerings)
         return self._likely(named.types, named.capacity_type), worst
 
     def _likely(self, named: list[Offered], capacity_type: str) -> int:

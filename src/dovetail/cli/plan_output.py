@@ -19,7 +19,6 @@ from dovetail.cli.region import Region
 from dovetail.cli.searching import Answer, Search
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud.catalog.provenance import provenance
-from dovetail.cloud.choice import MOST_TYPES
 from dovetail.explain.short_memory import short_of_memory
 from dovetail.explain.spread_domains import AsSeen
 from dovetail.model import labels
@@ -385,7 +384,7 @@ def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
         likely, most = (f"${_dollars(sums(plan, more)):.4f}/h" for sums in (_likely, _worst))
         note += (
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
-            f"of the {MOST_TYPES} cheapest, which a launch names, likely {likely}, at worst {most} in all."
+            f"of those that a launch names, likely {likely}, at worst {most} in all."
         )
     if _dollars(diversity) >= 0.00005:  # what would be shown as $0.0000 is not worth a sentence
         note += f" Keeping many types for spot costs about ${_dollars(diversity):.4f}/h of it."
