@@ -187,7 +187,8 @@ class TopologyBound:
         patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
         if listed and patterns is None:
             pods = 0 if rows.topology_sites.times else rows.topology_sites.demand.sum()
-            few = len(rows.pods) <= (_FEW_KINDS if pods <= _FEW_PODS else TRIES)
+            most = _FEW_KINDS * (_MERGED if rows.topology_sites.times else 1)
+            few = len(rows.pods) <= (most if pods <= _FEW_PODS else TRIES)
             return self._by_few(rows, price, HALF) if early and few else Ruled(), None
         if listed:
             return self._by_patterns(rows, patterns, price), None
@@ -275,7 +276,8 @@ class TopologyBound:
             self.shares = _targets(rows, master.fractions(linear))
         if linear is None or bound >= price * CLOSE or not work.left:
             return Ruled(bound)
-        if spared and self.unfinished and not (merged and pricing.proven.least * ALIKE > linear.least):
+        near = merged and pricing.proven.least * ALIKE > linear.least and len(rows.pods) <= _FEW_KINDS
+        if spared and self.unfinished and not near:
             return Ruled(bound)
         fine = not self.unfinished and len(rows.pods) <= _FEW_LISTED
         many, slack = len(master.patterns), 0.0
