@@ -19,7 +19,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchmarks.machine import facts
-from benchmarks.solve import crowded, memory, mix, original, rules, scaling, small, traces, vectors
+from benchmarks.solve import (
+    crowded,
+    memory,
+    mix,
+    ordinary,
+    original,
+    rules,
+    scaling,
+    small,
+    traces,
+    vectors,
+)
 from benchmarks.solve.case import Case, Row, Settings
 from benchmarks.solve.table import HEADER, line, record
 from dovetail.base.collector import collect_seldom
@@ -106,6 +117,7 @@ def _cases(paths: Sequence[Path], regions: Sequence[str], seed: int) -> list[Cas
         *rules.cases(),
         *traces.cases(paths, regions),
         *scaling.cases(),
+        *ordinary.cases(),
         *small.cases(),
         *crowded.cases(seed),
         *memory.cases(),
