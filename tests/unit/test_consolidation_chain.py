@@ -226,6 +226,20 @@ def test_what_is_bought_for_several_nodes_comes_in_place_of_one_first(
     assert move is None or (move.kept and move.claims == (CLAIM,))
 
 
+@pytest.mark.parametrize(("free", "bought"), [("b", "new"), ("c", "other"), ("a", "new other")])
+def test_of_several_that_are_bought_those_come_first_that_pods_of_one_node_come_to(
+    monkeypatch: pytest.MonkeyPatch, free: str, bought: str
+) -> None:
+    """The other one would come up empty: it is for a node that goes later."""
+    monkeypatch.setattr(chain, "affordable", lambda _question, _nodes, claims: tuple(claims))
+    monkeypatch.setattr(chain, "verify", lambda *_: ())
+    other = replace(CLAIM, name="other", pods=("default/c-0", "default/a-1"))
+    joint = Move((candidate("a", 300, 2), *NODES[1:]), (CLAIM, other))
+    move = bought_first(Question(Problem((), ()), (), {"pool": 1}), joint, set(free))
+    assert move is not None
+    assert " ".join(claim.name for claim in move.claims) == bought
+
+
 def test_until_it_is_bought_only_nodes_go_whose_pods_do_not_come_to_it() -> None:
     move = first(Question(Problem((), ()), (), {"pool": 3}), BOUGHT, {"a", "b", "c"})
     assert move is not None
@@ -244,6 +258,15 @@ def test_more_nodes_go_where_that_saves_a_quarter_of_what_they_cost(
     if other is not None:
         than = Move(NODES[2:], (cast("PlannedClaim", SimpleNamespace(price=150 - other)),))
     assert pays(Move((NODES[0], NODES[2]), (bought,)), than) == worth
+
+
+@pytest.mark.parametrize(("saving", "pods", "worth"), [(301, 3, True), (300, 3, False), (301, 4, False)])
+def test_more_is_worth_it_where_no_more_pods_move(saving: int, pods: int, worth: bool) -> None:
+    """Two small nodes, with one bought for them, instead of one that is full."""
+    than = Move((candidate("full", 300, 3),))
+    bought = cast("PlannedClaim", SimpleNamespace(price=450 - saving))
+    small = candidate("a", 300, pods - 1), candidate("b", 150, 0)
+    assert pays(Move(small, (bought,)), than) == worth
 
 
 def test_a_kept_purchase_is_still_for_its_price_and_for_pods_that_are_there(

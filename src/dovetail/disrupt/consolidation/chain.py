@@ -1,4 +1,4 @@
-"""Nodes that can go one after the other with one bought in their place at most, chosen together.
+"""Nodes that can go one after the other, with or without some bought in their place, chosen together.
 
 Where budgets let one node go at a time, the first to go decides which others can: its pods take their room,
 and what takes them goes no more, or moves them a second time.
@@ -88,8 +88,11 @@ def cheaper(problem: Problem, price: int) -> Problem:
 
 
 def pays(move: Move, other: Move | None) -> bool:
-    """True iff it saves so much more than the other that replacing what else goes is worth it."""
-    if other is None:
+    """True iff it saves so much more than the other that replacing what else goes is worth it.
+
+    More is enough where no more pods move for it.
+    """
+    if other is None or (move.cost <= other.cost and move.saving > other.saving):
         return True
     more = _price(move.candidates) - _price(other.candidates)
     return move.saving - other.saving > WORTH_THE_REST * max(0, more)
@@ -164,9 +167,10 @@ def first(question: Question, joint: Move, free: Collection[str]) -> Move | None
 
 
 def bought_first(question: Question, joint: Move, free: Collection[str]) -> Move | None:
-    """Of a move that buys one node the part that does: this one for the node most of whose pods come to it.
+    """Of a move that buys nodes a part that does, in place of the node most of whose pods come to new ones.
 
-    It holds pods of others as well, and is cheaper than that node alone. `free` as in `first`.
+    Those that it buys hold pods of others as well, and are cheaper than that node alone; none comes up empty.
+    `free` as in `first`.
     """
     bought = {key for claim in joint.claims for key in claim.pods}
     budget = question.move_budget(replacing=joint.saving < WORTH_THE_REST * _price(joint.candidates))
@@ -177,9 +181,10 @@ def bought_first(question: Question, joint: Move, free: Collection[str]) -> Move
         if coming[one.name] == 0 or len(one.pods) > _SHARE * coming[one.name]:
             continue
         mine = {pod.key for pod in one.pods}
-        new = {claim.name: tuple(key for key in claim.pods if key in mine) for claim in joint.claims}
+        claims = tuple(claim for claim in joint.claims if not mine.isdisjoint(claim.pods))
+        new = {claim.name: tuple(key for key in claim.pods if key in mine) for claim in claims}
         with suppress(Refused):
-            move = still(question, (one,), dict(_places(joint, one)) | new, joint.claims)
+            move = still(question, (one,), dict(_places(joint, one)) | new, claims)
             if move is not None:
                 return move
     return None

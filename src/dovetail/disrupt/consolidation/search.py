@@ -354,7 +354,7 @@ class _Search:
         return [candidate for candidate in able if not self._left_out(candidate)]
 
     def _chained(self) -> Generator[Problem, Plan, Move | None]:
-        """All nodes that can go for one bought at most, one command after the other, if few can.
+        """All nodes that can go one command after the other, also for new ones, if few can.
 
         Those that save most in all, with nodes that are free to go in some minutes. None whose pods came by
         such a move themselves: these would move twice within the hour. Only after a drift or an expiry: then
@@ -426,11 +426,12 @@ class _Search:
                 if not best.claims or not self._work.left:
                     break
                 # The first plan has filled what is there somehow: less may have to be bought.
-                move = yield from self._bought(cheaper(problem, best.claims[0].price), chosen)
+                dearest = max(claim.price for claim in best.claims)
+                move = yield from self._bought(cheaper(problem, dearest), chosen)
         return best
 
     def _bought(self, problem: Problem, chosen: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
-        """The move of these nodes, if one is bought at most and may be bought for one of them."""
+        """The move of these nodes, if nothing is bought or it may begin with a part for one of them."""
         plan = yield problem
         self._planned += 1
         self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
@@ -441,7 +442,7 @@ class _Search:
         if not move.claims:
             return move
         names = {one.name for one in chosen}
-        return move if len(move.claims) == 1 and bought_first(self._question, move, names) else None
+        return move if bought_first(self._question, move, names) else None
 
     def _begun(self, chain: Move) -> Move | None:
         """What of the chain can be done now."""
