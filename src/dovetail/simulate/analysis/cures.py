@@ -61,7 +61,8 @@ _BLOCKED: tuple[tuple[str, str], ...] = (
     (r"minValues", "allow more instance types in the NodePool, or lower minValues"),
     (
         r"enough resources|required resources",
-        "allow larger instance types in the NodePool, or have the pod ask for less",
+        "allow larger instance types in the NodePool, or such as have all that the pod asks for (GPUs, "
+        "hugepages), or have the pod ask for less",
     ),
     (
         r'(?P<kind>storageclass|persistentvolumeclaim|persistentvolume)\S* "(?P<name>[^"]+)" not found',
