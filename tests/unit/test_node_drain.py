@@ -5,11 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from dovetail.api.core import Pod, PodSpec, PodStatus, Toleration
-from dovetail.api.meta import Meta, OwnerReference
+from dovetail.api.core import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    SelectorRequirement,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from dovetail.api.meta import LabelSelector, Meta, OwnerReference
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.node.drain import decide
+from dovetail.units.quantity import parse_quantity
 from dovetail.units.timestamp import to_rfc3339
 
 NOW = 1_772_485_200 * SECOND
@@ -46,6 +63,13 @@ def pod(
         ),
         status=PodStatus(phase=phase, start_time=to_rfc3339(started)),
     )
+
+
+def asking(name: str, cpu: str, memory: str) -> Pod:
+    """A pod that asks for so much."""
+    requests = {"cpu": parse_quantity(cpu), "memory": parse_quantity(memory)}
+    container = Container(name="main", resources=ResourceRequirements(requests=requests))
+    return pod(name, containers=(container,))
 
 
 ORDINARY = pod("ordinary")
@@ -96,6 +120,41 @@ def test_graceful_drain(pods: tuple[Pod, ...], evicted: str, waiting: int) -> No
     step = decide(pods, NOW, None)
     assert ",".join(item.metadata.name for item in step.evict) == evicted
     assert (len(step.waiting), step.delete) == (waiting, ())
+
+
+def test_what_asks_for_most_of_the_node_goes_first() -> None:
+    room = {"cpu": 8000, "memory": 64 * 2**30, "pods": 58}
+    pods = (asking("a", "500m", "1Gi"), asking("b", "2500m", "4Gi"), asking("c", "1", "48Gi"))
+    small = asking("d", "500m", "1Gi")
+    step = decide((*pods, small, ORDINARY), NOW, None, room)
+    assert [item.metadata.name for item in step.evict] == ["c", "b", "a", "d", "ordinary"]
+
+
+def test_among_pods_of_one_size_those_with_rules_go_first() -> None:
+    ours = LabelSelector(match_labels={"app": "a"})
+    term = PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=ours)
+    zones = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="topology.kubernetes.io/zone",
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=ours,
+    )
+    wished = structs.replace(zones, when_unsatisfiable="ScheduleAnyway")
+    zone_a = SelectorRequirement(key="zone", operator="In", values=("a",))
+    there = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(zone_a,)),))
+    pods = (
+        pod("any"),
+        pod("wish", topology_spread_constraints=(wished,)),
+        pod("spread", topology_spread_constraints=(zones,)),
+        pod("chosen", node_selector={"disk": "ssd"}),
+        pod("apart", affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,)))),
+        pod("near", affinity=Affinity(pod_affinity=PodAffinity(required=(term,)))),
+        pod("node", affinity=Affinity(node_affinity=NodeAffinity(required=there))),
+        asking("large", "4", "8Gi"),
+    )
+    step = decide(pods, NOW, None, {"cpu": 8000, "pods": 58})
+    names = [item.metadata.name for item in step.evict]
+    assert names == ["large", "spread", "chosen", "apart", "near", "node", "any", "wish"]
 
 
 @pytest.mark.parametrize(

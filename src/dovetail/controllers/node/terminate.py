@@ -12,6 +12,7 @@ from dovetail.api.meta import Condition, Object, condition
 from dovetail.api.workloads import VolumeAttachment
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InstanceNotFound, NotFound
+from dovetail.cluster.nodes import Machine, allocatable
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.guard import HELD_POLL, TerminationGuard
 from dovetail.controllers.context import Context
@@ -188,7 +189,8 @@ class NodeTermination:
         claim = await self._mark(claim, DRAINED, "Unknown", "Draining")
         now = self._context.clock.now()
         limit = deadline(claim) if claim is not None else None
-        step = decide(self._context.state.pods_on(node.metadata.name), now, limit)
+        pods = self._context.state.pods_on(node.metadata.name)
+        step = decide(pods, now, limit, allocatable(Machine(node, claim)))
         first = tuple(pod for pod in step.evict if not self._later(pod))
         poll = _DRAIN_POLL if len(first) == len(step.evict) else _OPENING_POLL
         await self._act(replace(step, evict=first), node, claim, limit)
