@@ -355,11 +355,7 @@ class _Fleet:
 
 
 class Pricing:
-    """Adds patterns to the program of some rows.
-
-    Of kinds that stand for several classes, dual values are smoothed (Wentges 1997): half of what counts are
-    those that proved most so far. Of others that made two of the recorded scenarios 1 and 2 % dearer.
-    """
+    """Adds patterns to the program of some rows."""
 
     def __init__(self, rows: Rows, work: SolveBudget) -> None:
         self._rows, self._work = rows, work
@@ -383,22 +379,19 @@ class Pricing:
             self.bound = first.least
             nodes = np.concatenate([nodes, np.eye(len(self._rows.pods), dtype=np.int64)])
         master.add(self._everywhere(nodes))
-        new, merged = len(master.patterns), bool(self._rows.topology_sites.times)
         for _ in range(ROUNDS):
             now, known = master.linear(master.every, work, again=True), len(master.patterns)
             if now is None or not part.left:
                 return now
-            # Where nothing new was found half way to what is proven, the next are priced as they are.
-            priced = now.towards(self.proven) if merged and new and self.proven.least > 0 else now
-            found, most = self._found(master, priced, width, part)
+            found, most = self._found(master, now, width, part)
             master.add(found)
             new = len(master.patterns) - known
-            if priced.least / most > self.proven.least:
-                self.proven = Linear(priced.least / most, priced.duals / most)
+            if now.least / most > self.proven.least:
+                self.proven = Linear(now.least / most, now.duals / most)
             self.bound = max(self.bound, self.proven.least)
-            if self.bound >= now.least * CLOSE or not (new or width == FEW or priced is not now):
+            if self.bound >= now.least * CLOSE or not (new or width == FEW):
                 return now
-            width = width if new >= FEW_NEW or priced is not now else NARROW
+            width = width if new >= FEW_NEW else NARROW
         return master.linear(master.every, work, again=True)
 
     def listed(self, master: Master, price: float) -> tuple[SitePatterns, float] | None:

@@ -187,8 +187,7 @@ class TopologyBound:
         patterns = Enumeration(rows, price, work, int((NARROW if listed else WIDE) * times)).run()
         if listed and patterns is None:
             pods = 0 if rows.topology_sites.times else rows.topology_sites.demand.sum()
-            most = _FEW_KINDS * (_MERGED if rows.topology_sites.times else 1)
-            few = len(rows.pods) <= (most if pods <= _FEW_PODS else TRIES)
+            few = len(rows.pods) <= (_FEW_KINDS if pods <= _FEW_PODS else TRIES)
             return self._by_few(rows, price, HALF) if early and few else Ruled(), None
         if listed:
             return self._by_patterns(rows, patterns, price), None
@@ -276,8 +275,7 @@ class TopologyBound:
             self.shares = _targets(rows, master.fractions(linear))
         if linear is None or bound >= price * CLOSE or not work.left:
             return Ruled(bound)
-        near = merged and pricing.proven.least * ALIKE > linear.least and len(rows.pods) <= _FEW_KINDS
-        if spared and self.unfinished and not near:
+        if spared and self.unfinished and not (merged and pricing.proven.least * ALIKE > linear.least):
             return Ruled(bound)
         fine = not self.unfinished and len(rows.pods) <= _FEW_LISTED
         many, slack = len(master.patterns), 0.0

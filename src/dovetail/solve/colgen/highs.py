@@ -144,10 +144,6 @@ class Linear:
     duals: Floats  # per row
     values: Floats | None = None  # per variable
 
-    def towards(self, other: Linear) -> Linear:
-        """Dual values half way to others: what they prove is concave, so at least half of each holds."""
-        return Linear((self.least + other.least) / 2, (self.duals + other.duals) / 2)
-
 
 def optimum(
     model: highspy.HighsLp, work: SolveBudget, begun: tuple[_core._Highs, int] | None = None
