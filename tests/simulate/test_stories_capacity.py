@@ -76,6 +76,24 @@ def test_a_mistyped_discovery_tag_is_named_and_mending_it_helps() -> None:
     assert len(play(script).records("pod.running")) == 1
 
 
+def test_a_pool_whose_rules_do_not_hold_buys_nothing_and_the_pods_events_say_which() -> None:
+    mistyped = travel_pool()
+    mistyped["spec"]["template"]["spec"]["requirements"] = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["ondemand"]}
+    ]
+
+    async def script(world: Operated) -> None:
+        world.create(travel_class(), mistyped, pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        why = condition_of(world.state.get(NodePool, POOL), "ValidationSucceeded").message
+        assert why.startswith("no valid values found in [ondemand] for karpenter.sh/capacity-type")
+        assert world.records("claim.created") == []
+        ours = [text for text in world.messages("FailedScheduling") if text.startswith("Failed to")]
+        assert ours == [f"Failed to schedule pod, no nodepools found ({POOL}: {why})"]
+
+    play(script)
+
+
 def test_what_the_pool_leaves_out_is_filled_in() -> None:
     async def script(world: Operated) -> None:
         world.create(travel_class(), travel_pool())

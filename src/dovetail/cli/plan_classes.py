@@ -43,7 +43,7 @@ def _closed(pool: NodePool, node_class: NodeClass | None) -> str:
     for conditions in (pool.status.conditions, node_class.status.conditions if node_class else ()):
         ready = condition(conditions, "Ready")
         if ready is not None and ready.status != "True":
-            return why_unready(ready, node_class)
+            return why_unready(ready, pool, node_class)
     return ""
 
 

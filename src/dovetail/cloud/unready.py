@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
 from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition
 from dovetail.base.guess import nearest
 
 if TYPE_CHECKING:
     from dovetail.cloud.provider import NodeClassResolution, Unready
 
-# Conditions that say what selectors did not find.
-_RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
+# Conditions that say what selectors did not find, and what does not hold of the pool or the class itself.
+_ROOTS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "ValidationSucceeded")
+FOLLOWS = "DependenciesNotReady"  # the reason of a validation that waits for the others
 _NO_SUBNETS = "SubnetSelector did not match any Subnets"
 _NO_GROUPS = "SecurityGroupSelector did not match any SecurityGroups"
 _NO_IMAGES = "AMISelector did not match any AMIs"
@@ -41,11 +43,13 @@ def unready_of(node_class: EC2NodeClass, resolution: NodeClassResolution) -> Ite
     yield from resolution.unready
 
 
-def why_unready(ready: Condition, node_class: NodeClass | None) -> str:
-    """Why nothing is bought from a pool (its own `ready` or its class's): what the class did not find."""
-    conditions = node_class.status.conditions if node_class else ()
-    roots = [item.message for item in conditions if item.status == "False" and item.type in _RESOLVED]
-    return ", ".join(roots) or ready.message
+def why_unready(ready: Condition, pool: NodePool, node_class: NodeClass | None) -> str:
+    """Why nothing is bought from a pool (`ready` is its own or its class's): what does not hold of it, and
+    what the class did not find.
+    """
+    conditions = (*pool.status.conditions, *(node_class.status.conditions if node_class else ()))
+    failed = [item for item in conditions if item.status == "False" and item.type in _ROOTS]
+    return ", ".join(item.message for item in failed if item.reason != FOLLOWS) or ready.message
 
 
 def unexpanded(node_class: EC2NodeClass) -> tuple[str, ...]:

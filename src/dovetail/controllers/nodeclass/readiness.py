@@ -16,7 +16,7 @@ from dovetail.api.meta import Object, condition
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import NotFound
 from dovetail.cloud.provider import NodeClassResolution, ResolvedReservation, Unready
-from dovetail.cloud.unready import unready_of
+from dovetail.cloud.unready import FOLLOWS, unready_of
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
 from dovetail.units.timestamp import to_rfc3339
@@ -43,7 +43,7 @@ def judge(node_class: EC2NodeClass, resolution: NodeClassResolution, stamp: Stam
         validated = Unready(_VALIDATED, resolution.faults[0][0], message)
     elif statuses != {"True"}:
         status = "False" if "False" in statuses else "Unknown"
-        validated = Unready(_VALIDATED, "DependenciesNotReady", AWAITING, status)
+        validated = Unready(_VALIDATED, FOLLOWS, AWAITING, status)
     return set_ready(_set(conditions, validated, stamp), DEPENDENTS, stamp)
 
 

@@ -518,7 +518,7 @@ class Provisioner:
             if ready is None or ready.status == "True":
                 continue
             node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
-            faults.append(f"{pool.metadata.name}: {why_unready(ready, node_class)}")
+            faults.append(f"{pool.metadata.name}: {why_unready(ready, pool, node_class)}")
         return f" ({'; '.join(faults)})" if faults else ""
 
     def _remember(
