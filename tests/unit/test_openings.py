@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dovetail.api.core import Taint
 from dovetail.controllers.provisioning.openings import PLAYS, Filled, Openings
 from dovetail.controllers.provisioning.refit import Refit, planned_node, view_of
+from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, ExistingNode, Problem
@@ -30,9 +31,9 @@ def asked(pods: list[Document]) -> Problem:
 
 
 def openings(pods: list[Document], cpus: dict[str, int]) -> tuple[Openings, ClusterView]:
-    """Closed nodes of so many CPUs, and the pods in their order."""
+    """Closed nodes of so many CPUs in one zone, and the pods in their order."""
     rooms = {name: {CPU: 1000 * many, MEMORY: 64 * GIB, PODS: 20} for name, many in cpus.items()}
-    nodes = [ExistingNode(name, {}, (), room, room) for name, room in rooms.items()]
+    nodes = [ExistingNode(name, {labels.ZONE: "zone-a"}, (), room, room) for name, room in rooms.items()]
     view = ClusterView(map(view_of, nodes))
     return Openings(view, asked(pods).pods, cpus), view
 
@@ -63,6 +64,16 @@ def test_nodes_without_a_pod_for_them_open_with_the_first_that_has_one() -> None
     large = [pod("large", "web", (4000, 512), {})]
     made, _ = openings(large, {"one": 1, "two": 2, "eight": 8, "six": 6})
     assert made.play(("two", "one", "eight", "six")).order == (("two", "one", "eight"), ("six",))
+
+
+def test_a_node_that_has_a_pod_once_another_is_open_opens_with_that_one() -> None:
+    """Or the scheduler would be waited for, as if it had come to none of the pods yet."""
+    follower = pod("follower", "web", (2000, 512), RULES["in the zone of another app"])
+    made, _ = openings([follower, pod("large", "api", (4000, 512), {})], {"two": 2, "four": 4, "six": 6})
+    found = made.play(("two", "four", "six"))
+    assert found.at == {"default/large": "four", "default/follower": "two"}
+    assert found.idle == {"two", "six"}
+    assert found.order == (("two", "four"), ("six",))
 
 
 def test_pods_that_a_rule_about_others_refused_are_tried_again_when_one_of_those_is_bound() -> None:

@@ -42,11 +42,14 @@ Groups = tuple[tuple[str, ...], ...]  # names of nodes that open together, in th
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What becomes of pods when nodes open in this order: where each is in the end, and what is left."""
+    """What becomes of pods when nodes open in this order: where each is in the end, what is left, and after
+    which openings none got a place before the next one.
+    """
 
     turns: tuple[str, ...]
     at: Mapping[str, str]  # pod key -> node
     left: tuple[Pod, ...]
+    idle: frozenset[str] = frozenset()
 
     @property
     def weight(self) -> int:
@@ -56,8 +59,7 @@ class Filled:
     @property
     def order(self) -> Groups:
         """The nodes in that order; those that would open first with no pod for them open with the next."""
-        used = set(self.at.values())
-        idle = len(list(takewhile(lambda name: name not in used, self.turns)))
+        idle = len(list(takewhile(self.idle.__contains__, self.turns)))
         first = self.turns[: idle + 1]
         return (first, *((name,) for name in self.turns[idle + 1 :]))
 
@@ -113,18 +115,21 @@ class Openings:
         """Open the nodes one after the other; after each the scheduler tries all pods until none fits."""
         taints = {name: self._view.nodes[name].taints for name in self.closed}
         at: dict[str, str] = {}
+        idle: list[str] = []
         there, waiting = list(self._open), list(self._pods)
         for name in order:
             self._set_taints(name, tuple(one for one in taints[name] if one != OPENING))
             there.append(name)
+            before = len(at)
             waiting = self._fill(waiting, name, there, at)
+            idle += [name] * (len(at) == before)
         for pod in self._pods:
             if pod.key in at:
                 self._view.remove_pod(pod.key)
                 self._occupancy.count(pod, at[pod.key], -1)
-        for name, before in taints.items():
-            self._set_taints(name, before)
-        return Filled(tuple(order), at, tuple(waiting))
+        for name, kept in taints.items():
+            self._set_taints(name, kept)
+        return Filled(tuple(order), at, tuple(waiting), frozenset(idle))
 
     def _set_taints(self, name: str, taints: tuple[Taint, ...]) -> None:
         self._view.set_node(replace(self._view.nodes[name], taints=taints))
