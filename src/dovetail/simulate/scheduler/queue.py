@@ -17,7 +17,8 @@ _LEFTOVER = 5 * MINUTE
 
 
 # What pods have in common that any change helps alike: their kind, and what refused them.
-Refusal = tuple[Hashable, frozenset[str]]
+Cause = tuple[Hashable, frozenset[str]]
+_UNKNOWN: Cause = ("", frozenset())  # after an error: no filter refused the pod
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class _Entry:
     failed_at: int = 0  # instant of the latest attempt that failed
     retry_at: int = 0  # end of its back-off
     place: str = "active"  # active | tried | stuck | backoff | error
-    refusal: Refusal = ("", frozenset())  # the latest one
+    cause: Cause = _UNKNOWN  # of the latest refusal
 
 
 class SchedulingQueue:
@@ -50,7 +51,7 @@ class SchedulingQueue:
         self._errors: list[tuple[int, int, int, str]] = []  # the same
         # The entries whose place is "stuck", by uid; in order of `failed_at`, as time never goes back.
         self._stuck: dict[str, _Entry] = {}
-        self._alike: dict[Refusal, dict[str, _Entry]] = {}  # the same ones; none is empty
+        self._alike: dict[Cause, dict[str, _Entry]] = {}  # the same ones; none is empty
         self._arrivals = 0
 
     def __len__(self) -> int:
@@ -90,9 +91,7 @@ class SchedulingQueue:
                 return entry.pod
         return None
 
-    def failed(
-        self, uid: str, now: int, refusal: Refusal = ("", frozenset()), *, again: bool = False
-    ) -> Pod | None:
+    def failed(self, uid: str, now: int, cause: Cause = _UNKNOWN, *, again: bool = False) -> Pod | None:
         """The pod that was popped fits nowhere; answers its present state, None if it is gone by now.
 
         `again`: no change is waited for, only its back-off.
@@ -109,9 +108,9 @@ class SchedulingQueue:
         if again:
             self._put_off(entry, "error", self._errors)
         else:
-            entry.place, entry.refusal = "stuck", refusal
+            entry.place, entry.cause = "stuck", cause
             self._stuck[uid] = entry
-            self._alike.setdefault(refusal, {})[uid] = entry
+            self._alike.setdefault(cause, {})[uid] = entry
         return entry.pod
 
     def wake(self, now: int, concerns: Callable[[Pod, frozenset[str]], bool]) -> None:
@@ -130,10 +129,10 @@ class SchedulingQueue:
     def _unstick(self, uid: str) -> None:
         entry = self._stuck.pop(uid, None)
         if entry is not None:
-            alike = self._alike[entry.refusal]
+            alike = self._alike[entry.cause]
             del alike[uid]
             if not alike:
-                del self._alike[entry.refusal]
+                del self._alike[entry.cause]
 
     def _wake(self, now: int, uids: Iterable[str]) -> None:
         for uid in uids:

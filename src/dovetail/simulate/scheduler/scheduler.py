@@ -198,8 +198,8 @@ class Scheduler:
         """
         # Without any node no filter refused the pod, so that no change is known to help it.
         empty = not self._cluster.view.nodes
-        refusal = kind_of(pod), verdict.by
-        latest = self._queue.failed(pod.metadata.uid, self._clock.now(), refusal, again=empty)
+        cause = kind_of(pod), verdict.by
+        latest = self._queue.failed(pod.metadata.uid, self._clock.now(), cause, again=empty)
         if latest is None:
             return
         chosen = verdict.preemption
