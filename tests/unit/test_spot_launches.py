@@ -188,3 +188,22 @@ def test_the_simulated_cloud_tries_what_is_near_first(refused: tuple[str, ...]) 
     options: dict[str, Any] = {"types": types, "account": simulated.account(), "limits": limits}
     found = simulated.play(scenario, spot=FEW, **options)
     assert found <= ({"t3", "t4", "t5"} if refused else {"t0", "t1", "t2"})
+
+
+def test_where_the_class_has_no_subnet_the_simulated_cloud_asks_for_nothing_beyond_either() -> None:
+    near, beyond = [spot(f"t{n}", 0.1) for n in range(3)], spot("t9", 0.5, 0.5, 0.4)
+    far = kind("t8", offering("nowhere", "spot", 0.3), offering("a", "spot", 0.6))
+
+    async def scenario(cloud: SimulatedCloud, _: VirtualClock) -> list[str]:
+        made = await cloud.create(simulated.claim("c"), simulated.node_class())
+        assert made.instance_type in {"t8", "t9"}
+        return [
+            one.zone
+            for item in cloud.instance_types(simulated.node_class())
+            for one in item.offerings
+            if item.name in {"t8", "t9"} and not one.available
+        ]
+
+    limits = [Limit(0, instance_types=("t0", "t1", "t2"))]
+    types = (*near, beyond, far)
+    assert simulated.play(scenario, spot=FEW, types=types, account=simulated.account(), limits=limits) == []

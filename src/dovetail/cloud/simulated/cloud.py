@@ -389,15 +389,21 @@ class SimulatedCloud:
         types = self.instance_types(node_class)
         try:
             choice = choose(types, request, self._spot)
-            found = choice.candidates()
-            rest = choose(types, request).candidates() if choice.shortened else ()
         except InsufficientCapacity as error:
             self._failed(name, NO_CAPACITY, str(error))
             raise
         await self._clock.sleep(self._delays.launch.draw(self._seed, call, "launch delay"))
         resolution = resolve(node_class, self._account, self._addresses)
-        found = reachable(found, resolution)
-        chosen, subnet = self._allocate(found, rest, call, name, resolution)
+        found = reachable(choice.candidates(), resolution)
+
+        def beyond() -> tuple[Candidate, ...]:
+            if not choice.shortened:
+                return ()
+            tried = {one.pool for one in found}
+            every = reachable(choose(types, request).candidates(), resolution)
+            return tuple(one for one in every if one.pool not in tried)
+
+        chosen, subnet = self._allocate((lambda: found, beyond), call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
         instance = self._begin(instance, claim, node_class, chosen, subnet, resolution)
         for callback in self._started:
@@ -524,24 +530,20 @@ class SimulatedCloud:
 
     def _allocate(
         self,
-        found: tuple[Candidate, ...],
-        rest: tuple[Candidate, ...],
+        turns: Iterable[Callable[[], tuple[Candidate, ...]]],
         call: str,
         claim: str,
         resolution: NodeClassResolution,
     ) -> tuple[Candidate, str]:
         """The first offering that gives an instance, and its subnet; those that refuse are avoided for now.
 
-        `rest` is tried if `found`, which may be part of it, refuses. Raises InsufficientCapacity when all do.
+        Each turn's are asked for if those of all before refuse. Raises InsufficientCapacity when all do.
         """
         now = self._clock.now()
         refused: dict[Pool, str] = {}
-        tried = frozenset(candidate.pool for candidate in found)
-        rest = tuple(candidate for candidate in rest if candidate.pool not in tried)
         try:
             order = (
-                attempts(some, self._seed, call, lambda pool: self._pools.room(pool, now))
-                for some in (found, rest)
+                attempts(turn(), self._seed, call, lambda pool: self._pools.room(pool, now)) for turn in turns
             )
             for candidate in chain.from_iterable(order):
                 subnet = self._subnet(candidate.offering.zone, resolution)

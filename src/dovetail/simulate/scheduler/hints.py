@@ -34,7 +34,9 @@ from dovetail.model.resources import PODS
 
 # Names of filters, as in `Reason.by`; of a pod that was refused, those that refused it on any node.
 Refusers = AbstractSet[str]
-LOOK_AT_PODS = frozenset({POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})  # those that a pod that comes may help
+# Those that a pod that comes may help, asked of each kind that waits at each binding: that takes 0.04 us, and
+# what follows from a pod 1.4.
+LOOK_AT_PODS = frozenset({POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
 
 
 def after_node(facts: PodFacts, by: Refusers, old: NodeView | None, new: NodeView | None) -> bool:
@@ -109,10 +111,11 @@ def _more_volumes(_: PodFacts, old: NodeView | None, new: NodeView) -> bool:
 
 def _other_domains(facts: PodFacts, old: NodeView | None, new: NodeView) -> bool:
     """The node takes part in the pod's spreads, or did; its domains changed, or what may run there."""
-    if old is None or _takes_part(facts, old) != _takes_part(facts, new):
-        return old is not None or _takes_part(facts, new)
-    moved = any(old.labels.get(rule.key) != new.labels.get(rule.key) for rule in facts.spread)
-    return _takes_part(facts, new) and (moved or old.taints != new.taints)
+    takes_part = _takes_part(facts, new)
+    if old is None or not takes_part:
+        return takes_part or (old is not None and _takes_part(facts, old))
+    moved = any(old.labels.get(rule.key) != new.labels[rule.key] for rule in facts.spread)
+    return moved or old.taints != new.taints
 
 
 def _other_neighbours(facts: PodFacts, old: NodeView | None, new: NodeView) -> bool:
