@@ -14,7 +14,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cluster.nodes import GOES_NEXT
+from dovetail.cluster.nodes import GOES_NEXT, OTHERS_FIRST
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.consolidation import Strategy
 from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
@@ -354,6 +354,19 @@ def test_nodes_take_pods_as_before_once_none_may_go(how: str) -> None:
             )
         await world.clock.sleep(6 * MINUTE)
         assert not _avoided(world)
+
+    play(script)
+
+
+def test_a_taint_that_an_earlier_process_left_for_turns_goes() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.large"), replicas("a", 3))
+        await world.clock.sleep(3 * MINUTE)
+        (node,) = world.state.all(Node)
+        taint = {"key": OTHERS_FIRST.key, "effect": OTHERS_FIRST.effect}
+        await world.client.patch(Node, node.metadata.name, merge={"spec": {"taints": [taint]}})
+        await world.clock.sleep(2 * MINUTE)
+        assert not any(node.spec.taints for node in world.state.all(Node))
 
     play(script)
 

@@ -14,6 +14,7 @@ from dovetail.api.meta import Object, is_true
 from dovetail.api.workloads import VolumeAttachment
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InstanceNotFound, NotFound
+from dovetail.cluster.nodes import OTHERS_FIRST
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import BrakeOptions, Brakes
 from dovetail.controllers.context import Context
@@ -139,12 +140,20 @@ class Stage:
             }
         )
 
-    def pod(self, name: str, node: str = "node", grace: int = 30, **spec: Any) -> None:
+    def pod(self, name: str, node: str = "node", grace: int = 30, owner: str = "", **spec: Any) -> None:
+        made_by = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": owner,
+            "uid": owner,
+            "controller": True,
+        }
+        owners = {"ownerReferences": [made_by]} if owner else {}
         self.put(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+                "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", **owners},
                 "spec": {
                     "containers": [{"name": "c", "image": "i"}],
                     "nodeName": node,
@@ -685,3 +694,123 @@ def test_at_the_start_every_node_is_looked_at() -> None:
         task.cancel()
 
     run_virtual(main, start=START)
+
+
+class Places:
+    """Three pods with kept places, two on the node `one` and one on `two`, and one with no other place."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        for number, name in enumerate(("one", "two", "three"), start=2):
+            stage.node(name, f"aws:///us-east-1a/i-{number}")
+        for name in ("a", "b", "c", "d"):
+            stage.pod(name, owner=f"owner-{name}")
+        stage.see()
+        for pod, place in (("a", "one"), ("b", "two"), ("c", "one")):
+            found = stage.state.get(Pod, f"default/{pod}")
+            assert found is not None
+            stage.state.promise(found, place, kept=True)
+
+    async def evicted(self, node: str = "node") -> set[str]:
+        """Which pods are asked to go, once the node was looked at again."""
+        await self.stage.step(node)
+        of, uids = self.stage.evictions.kept[-1]
+        assert of == node
+        return {pod.metadata.name for pod in self.stage.state.all(Pod) if pod.metadata.uid in uids}
+
+    def asking(self) -> list[str]:
+        """The nodes that ask pods to go elsewhere while others have their turn."""
+        nodes = self.stage.state.all(Node)
+        return sorted(node.metadata.name for node in nodes if OTHERS_FIRST in node.spec.taints)
+
+    def move(self, pod: str, place: str) -> None:
+        """The pod is gone, and what comes in its stead is bound there."""
+        self.stage.server.delete(Pod, pod, "default", grace_period_seconds=0)
+        self.stage.see()
+        self.stage.pod(f"{pod}-again", "", owner=f"owner-{pod}")
+        self.stage.see()
+        self.stage.server.bind(f"{pod}-again", "default", place)
+
+
+def test_pods_go_to_the_places_that_are_kept_for_them_on_one_node_after_the_other() -> None:
+    """All at once, one of them would be bound to another node with room than the one meant for it."""
+
+    async def script(stage: Stage) -> None:
+        places = Places(stage)
+        assert await places.evicted() == {"a", "c", "d"}
+        assert places.asking() == ["two"]
+        places.move("a", "one")
+        assert await places.evicted() == {"c", "d"}
+        stage.server.delete(Pod, "c", "default", grace_period_seconds=0)
+        assert await places.evicted() == {"d"}  # what comes in place of the other is not there yet
+        stage.pod("c-again", "", owner="owner-c")
+        assert await places.evicted() == {"d"}  # it is not bound yet
+        stage.server.bind("c-again", "default", "one")
+        assert await places.evicted() == {"b", "d"}
+        assert places.asking() == ["one"]
+        places.move("b", "two")
+        assert await places.evicted() == {"d"}
+        assert places.asking() == []
+
+    staged(script)
+
+
+def test_a_turn_ends_after_ten_seconds_whatever_holds_its_pods() -> None:
+    async def script(stage: Stage) -> None:
+        places = Places(stage)
+        assert await places.evicted() == {"a", "c", "d"}
+        await stage.clock.sleep(10 * SECOND)
+        assert await places.evicted() == {"b", "d"}
+        await stage.clock.sleep(10 * SECOND)
+        assert await places.evicted() == {"a", "b", "c", "d"}
+        assert places.asking() == []
+
+    staged(script)
+
+
+def test_nodes_with_kept_places_that_are_drained_at_the_same_time_have_their_turns_one_after_the_other() -> (
+    None
+):
+    async def script(stage: Stage) -> None:
+        places = Places(stage)
+        stage.node("another", "aws:///us-east-1a/i-9")
+        stage.server.delete(Node, "another")
+        for name, place in (("e", "two"), ("f", "one"), ("g", "")):
+            stage.pod(name, "another", owner=f"owner-{name}")
+            stage.see()
+            found = stage.state.get(Pod, f"default/{name}")
+            assert found is not None
+            if place:
+                stage.state.promise(found, place, kept=True)
+        assert await places.evicted() == {"a", "c", "d"}
+        assert await places.evicted("another") == {"g"}
+        for pod, place in (("a", "one"), ("c", "one"), ("b", "two")):
+            places.move(pod, place)
+            await stage.step()
+        assert await places.evicted("another") == {"e", "g"}
+        assert places.asking() == ["one"]
+
+    staged(script)
+
+
+def test_nodes_ask_for_no_turns_any_more_once_the_node_is_gone() -> None:
+    async def script(stage: Stage) -> None:
+        places = Places(stage)
+        assert await places.evicted() == {"a", "c", "d"}
+        stage.server.patch(Node, "node", merge_patch={"metadata": {"finalizers": []}})
+        assert await stage.step() is None
+        assert places.asking() == []
+
+    staged(script)
+
+
+def test_places_on_one_node_alone_need_no_turns() -> None:
+    async def script(stage: Stage) -> None:
+        places = Places(stage)
+        found = stage.state.get(Pod, "default/b")
+        assert found is not None
+        stage.state.promise(found, "one", kept=True)
+        assert await places.evicted() == {"a", "b", "c", "d"}
+        assert places.asking() == []
+
+    staged(script)

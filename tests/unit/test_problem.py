@@ -270,7 +270,12 @@ def test_nothing_is_bought_to_spare_a_node_that_goes_next_but_it_is_filled_last(
         )
 
     objects = ClusterObjects(
-        nodes=(node("n1", labels.UNDERUTILIZED_TAINT), node("n2", "own"), node("n3")), pools=(pool(),)
+        nodes=(
+            node("n1", labels.UNDERUTILIZED_TAINT),
+            node("n2", "own"),
+            node("n3", labels.OTHERS_FIRST_TAINT),
+        ),
+        pools=(pool(),),
     )
     asked = problem(objects, *(pod(name) for name in "abc"))
     assert [(one.name, [taint.key for taint in one.taints]) for one in asked.nodes] == [

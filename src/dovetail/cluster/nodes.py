@@ -32,6 +32,8 @@ EPHEMERAL = frozenset(
 )
 EPHEMERAL_PREFIX = "readiness.k8s.io/"
 GOES_NEXT = Taint(key=labels.UNDERUTILIZED_TAINT, effect=PREFER_NO_SCHEDULE)
+OTHERS_FIRST = Taint(key=labels.OTHERS_FIRST_TAINT, effect=PREFER_NO_SCHEDULE)
+_ASKING = (GOES_NEXT, OTHERS_FIRST)
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
@@ -209,7 +211,7 @@ def underutilized(node: Node | None) -> bool:
 def _taints(machine: Machine) -> tuple[Taint, ...]:
     """Those that stay: startup and ephemeral ones go once the node is up, so pods need not tolerate them.
 
-    That of underutilized nodes is left out: they are filled last, but nothing is bought to spare them.
+    Those of nodes that ask pods to go elsewhere are left out: nothing is bought to spare them.
     """
     claim = machine.claim
     if claim and not machine.registered:
@@ -223,8 +225,8 @@ def _taints(machine: Machine) -> tuple[Taint, ...]:
             for taint in taints
             if (taint.key, taint.value, taint.effect) not in passing and not is_ephemeral(taint)
         )
-    if GOES_NEXT in taints:
-        taints = tuple(taint for taint in taints if taint != GOES_NEXT)
+    if any(taint in taints for taint in _ASKING):
+        taints = tuple(taint for taint in taints if taint not in _ASKING)
     cordoned = machine.node is not None and machine.node.spec.unschedulable
     if cordoned and not any(taint.key == CORDONED.key for taint in taints):
         return (*taints, CORDONED)

@@ -254,6 +254,12 @@ class Promises:
             if one.node in nodes and one.machine not in machines
         )
 
+    def coming(self, machines: Collection[str], now: int) -> bool:
+        """True iff a pod waits to be bound there, or one is still to come in place of one that ended."""
+        if any(name in self._on for name in machines):
+            return True
+        return any(one.machine in machines and one.until >= now for one in self._vacant.values())
+
     def binding(self, now: int, pause: int) -> bool:
         """True iff a pod that had a promise was bound within the last `pause` nanoseconds."""
         return abs(now - self._bound) < pause

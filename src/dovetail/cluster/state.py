@@ -363,6 +363,10 @@ class State:
             if (place := self.moves_to(pod)) is not None:
                 yield pod, place
 
+    def coming(self, machine: Machine) -> bool:
+        """True iff a pod waits to be bound there, or one is still to come in place of one that ended."""
+        return self._promises.coming(machine.names(), self._clock.now())
+
     def promised(self, pod: Pod) -> Machine | None:
         """The machine on which a plan gave this pending pod a place, as long as that holds."""
         return self._promises.place(pod, self.staying, self._clock.now())

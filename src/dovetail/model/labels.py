@@ -47,6 +47,7 @@ UNREGISTERED_TAINT = "karpenter.sh/unregistered"
 OPENING_TAINT = "dovetail.dev/opening"
 DRIFTED_TAINT = "dovetail.dev/drifted"
 UNDERUTILIZED_TAINT = "dovetail.dev/underutilized"
+OTHERS_FIRST_TAINT = "dovetail.dev/others-first"
 TERMINATION_FINALIZER = "karpenter.sh/termination"
 
 ALIASES = {

@@ -10,7 +10,7 @@ from dovetail.api.core import Node, Taint
 from dovetail.api.meta import is_true
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import ApiError, NotFound
-from dovetail.cluster.nodes import GOES_NEXT
+from dovetail.cluster.nodes import GOES_NEXT, OTHERS_FIRST
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import CONSOLIDATABLE
 from dovetail.controllers.reconciler import Failure
@@ -40,6 +40,7 @@ class Avoided:
         now = self._context.clock.now()
         quiet = {view.name for view in views if is_true(view.claim.status.conditions, CONSOLIDATABLE)}
         kept = {name: at for name, at in self._wanted.items() if name not in quiet and now - at < _KEPT}
+        draining = any(view.going for view in views)
         self._wanted = dict.fromkeys(names[:MOST_AVOIDED], now) | kept
         for view in views:
             if view.node is None or view.going or view.queued:
@@ -48,6 +49,8 @@ class Avoided:
                 await ask_pods_elsewhere(
                     self._context, view.node, GOES_NEXT, wanted=view.name in self._wanted
                 )
+                if not draining:  # what an earlier process left behind
+                    await ask_pods_elsewhere(self._context, view.node, OTHERS_FIRST, wanted=False)
             except ApiError as error:
                 self._on_failure(Failure("disruption", view.name, error))
 

@@ -18,6 +18,7 @@ from dovetail.controllers.brakes.guard import HELD_POLL, TerminationGuard
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.drain import Deletion, DrainStep, decide, drainable
 from dovetail.controllers.node.evict import EvictionQueue
+from dovetail.controllers.node.places import PlacesInTurn
 from dovetail.controllers.nodeclaim.register import lacks_only_opening
 from dovetail.controllers.nodeclaim.status import (
     DISRUPTION_REASON,
@@ -77,6 +78,7 @@ class NodeTermination:
         self._context = context
         self._guard = TerminationGuard(context)
         self._evictions = evictions
+        self._places = PlacesInTurn(context)
         self._queue = context.queue(
             "node.termination",
             self.reconcile,
@@ -114,6 +116,7 @@ class NodeTermination:
         try:
             node = await context.read(Node, name)
         except NotFound:
+            await self._places.end(name)
             return None
         if not node.deleting or labels.TERMINATION_FINALIZER not in node.metadata.finalizers:
             return None
@@ -191,7 +194,8 @@ class NodeTermination:
         limit = deadline(claim) if claim is not None else None
         pods = self._context.state.pods_on(node.metadata.name)
         step = decide(pods, now, limit, allocatable(Machine(node, claim)))
-        first = tuple(pod for pod in step.evict if not self._later(pod))
+        due = await self._places.due(node.metadata.name, step.evict)
+        first = tuple(pod for pod in due if not self._later(pod))
         poll = _DRAIN_POLL if len(first) == len(step.evict) else _OPENING_POLL
         await self._act(replace(step, evict=first), node, claim, limit)
         if step.waiting:
@@ -294,4 +298,5 @@ class NodeTermination:
 
     async def _finish(self, node: Node) -> None:
         self._evictions.keep_only(node.metadata.name, frozenset())
+        await self._places.end(node.metadata.name)
         await drop_finalizer(self._context, await self._context.read(Node, node.metadata.name))
