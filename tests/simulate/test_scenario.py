@@ -183,6 +183,18 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         load(tmp_path / "pod.yaml")
 
 
+def test_a_folder_with_nothing_to_play(tmp_path: Path) -> None:
+    api = "apiVersion: simulation.dovetail.dev/v1alpha1\nkind: Scenario\n"
+    head = f"{api}name: x\nregion: us-east-1\nduration: 5m\n"
+    kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [web]\n"
+    (tmp_path / "web.yaml").write_text(kustomization)
+    with pytest.raises(InputError, match="holds nothing to play") as caught:
+        load(_write(tmp_path, head))
+    assert "kubectl kustomize" in caught.value.remedy
+    group = "nodeGroups: [{name: base, instanceType: m5.large, count: 1, zones: [us-east-1a]}]\n"
+    assert load(_write(tmp_path, head + group)).manifests == ()
+
+
 def test_a_broken_manifest_beside_it(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text("apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: web}\n")
     with pytest.raises(InputError, match="Deployment"):

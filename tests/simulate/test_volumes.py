@@ -155,3 +155,14 @@ def test_a_claim_that_names_its_volume_is_bound_to_it(tmp_path: Path) -> None:
     placed = {record["pod"]: zones[record["node"]] for record in records if record["kind"] == "pod.bound"}
     assert placed == {"default/mine": "ap-northeast-2c"}
     assert not [record for record in records if record["kind"] == "violation"]
+
+
+def test_a_volume_kept_for_another_claim_is_waited_for(tmp_path: Path) -> None:
+    """The scheduler binds no pod, whatever room there is, and nothing is bought."""
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    kept = BY_HAND.replace("namespace: default, name: mine", "namespace: default, name: another")
+    (tmp_path / "all.yaml").write_text(MANIFESTS.split("---")[0] + "---\n" + kept)
+    records = simulate(load(tmp_path)).records
+    kinds = {record["kind"] for record in records}
+    assert "node.created" in kinds
+    assert not {"pod.bound", "claim.created", "violation"} & kinds

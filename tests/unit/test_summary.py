@@ -55,7 +55,7 @@ LOG = [
     record(890, "disrupted", node="n1", claim="c2", pool="a", reason="expired", pods=1),
     record(900, "node.deleted", node="n1"),
     record(910, "instance.terminated", instance="i-1"),
-    record(1000, "pod.created", pod="shop/d", owner=""),
+    record(1000, "pod.created", pod="shop/d", owner="", placeholder=True),
     record(1000, "hpa", name="shop/web", max=5, limited=True, waiting=0),
     record(1060, "hpa", name="shop/web", max=5, limited=False, waiting=0),
     record(1000, "traffic", service="web", load=100.0, over=30.0, seconds=15),
@@ -70,6 +70,7 @@ def test_figures() -> None:
         "created": 4,
         "bound": 2,
         "unbound": 1,
+        "unboundPlaceholders": 1,
         "pendingSeconds": {"p50": 1.0, "p90": 51.0, "p99": 51.0, "max": 51.0},
     }
     nodes = {"launched": 2, "terminated": 1, "peak": 2, "base": 1, "initial": 0, "launchFailures": 1}
@@ -138,7 +139,7 @@ def text(renderable: object) -> str:
 def test_the_table_shows_it_all() -> None:
     shown = text(summary_table(summarize(LOG, RUN)))
     for expected in (
-        "4 created, 2 bound, 1 still without a node",
+        "4 created, 2 bound, 1 still without a node (1 of a priority below 0)",
         "2 launched, 1 terminated, at most 2 at once (1 of them always there); failed launches: 1",
         "1 ended by expireAfter: at that rate 24 launches a day",
         "$0.18 of it for volumes, $0.01 of it rests on estimated prices",

@@ -127,7 +127,7 @@ def pod_reason(facts: PodFacts, index: VolumeIndex) -> str:
         if use.claim.deleting:
             return f'persistentvolumeclaim "{use.claim.metadata.name}" is being deleted'
         mode = use.storage_class.volume_binding_mode if use.storage_class else "Immediate"
-        waiting = waiting or (not use.bound and mode == "Immediate")
+        waiting = waiting or (not use.complete and (use.bound or mode == "Immediate"))
     return "pod has unbound immediate PersistentVolumeClaims" if waiting else ""
 
 

@@ -57,6 +57,11 @@ class ClaimUse:
         return self.claim is not None and bool(self.claim.spec.volume_name)
 
     @property
+    def complete(self) -> bool:
+        """False for a claim that names a volume which is not bound to it yet, or never will be."""
+        return self.claim is not None and self.bound and BIND_COMPLETED in self.claim.metadata.annotations
+
+    @property
     def driver(self) -> str:
         """The CSI driver that attaches the volume; '' if there is none."""
         if self.volume is not None:
@@ -199,7 +204,7 @@ def _broken(use: ClaimUse) -> str:
         if use.claim.status.phase == "Lost":
             return "persistentvolumeclaim bound to non-existent persistentvolume"
         if use.bound:
-            if BIND_COMPLETED not in use.claim.metadata.annotations:
+            if not use.complete:
                 return f"pvc is considered unbound because it does not contain annotation {BIND_COMPLETED}"
             return ""
     if not use.class_name:

@@ -34,6 +34,7 @@ class PodFigures(Figures, frozen=True, kw_only=True):
     created: int
     bound: int
     unbound: int  # not bound and not deleted at the end
+    unbound_placeholders: int  # those of them with a priority below 0
     pending_seconds: Quantiles
 
 

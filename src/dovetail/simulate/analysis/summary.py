@@ -101,7 +101,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
     return Summary(
         scenario=run.scenario,
         seed=run.seed,
-        pods=_pods(records, found),
+        pods=_pods(found),
         nodes=_nodes(records, run.end - run.start),
         cost=_cost(records, run),
         efficiency=efficiency_figures(records, run.end),
@@ -144,13 +144,14 @@ def quantiles(values: Iterable[int]) -> Quantiles:
     return Quantiles(p50=at(50), p90=at(90), p99=at(99), max=at(100))
 
 
-def _pods(records: Iterable[Record], found: Sequence[Wait]) -> PodFigures:
+def _pods(found: Sequence[Wait]) -> PodFigures:
     bound = [wait for wait in found if wait.bound is not None]
-    deleted = sum(record["kind"] == "pod.deleted" and not record["node"] for record in records)
+    left = [wait for wait in found if wait.bound is None and not wait.deleted]
     return PodFigures(
         created=len(found),
         bound=len(bound),
-        unbound=len(found) - len(bound) - deleted,
+        unbound=len(left),
+        unbound_placeholders=sum(wait.placeholder for wait in left),
         pending_seconds=quantiles(wait.pending for wait in bound if not wait.placeholder),
     )
 

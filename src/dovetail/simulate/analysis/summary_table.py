@@ -57,6 +57,8 @@ def _figures(summary: Summary) -> Table:
     pods, nodes, cost = summary.pods, summary.nodes, summary.cost
     table = _grid("", "", heading=False)
     unbound = f", [yellow]{pods.unbound} still without a node[/]" if pods.unbound else ""
+    if pods.unbound_placeholders:
+        unbound += f" ({pods.unbound_placeholders} of a priority below 0)"
     table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
     if pods.bound:
         table.add_row("Pending", _quantiles(pods.pending_seconds))

@@ -60,6 +60,7 @@ class Wait:
     parts: Mapping[str, int]
     waited: bool  # some plan or scheduler verdict had to be awaited
     placeholder: bool = False  # of a priority below 0: it waits in the stead of others
+    deleted: bool = False  # before the end of the log
     node: str = ""
     attempts: int = 0  # claims that it was nominated to
     message: str = ""  # the scheduler's last reason
@@ -179,6 +180,7 @@ def _wait(pod: _Pod, book: _Book, end: int) -> Wait:
         parts=split(pod.created, ended, _cuts(pod, book)),
         waited=pod.unschedulable or bool(pod.batches) or bool(pod.nominations),
         placeholder=pod.placeholder,
+        deleted=pod.deleted is not None,
         node=pod.node,
         attempts=len({claim for _, claim in pod.nominations if claim}),
         message=pod.message,

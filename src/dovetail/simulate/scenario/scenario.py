@@ -165,6 +165,7 @@ class ScenarioFolder:
             terms=terms_of(document, file.commitments, "commitments"),
             notes=(*self._beside.notes, *(note for _, notes in later for note in notes)),
         )
+        _refuse_empty(scenario)
         return replace(scenario, assumptions=_assumptions(scenario, document))
 
     def _once(self, reader: Callable[[Path], T], path: Path) -> T:
@@ -232,6 +233,17 @@ class ScenarioFolder:
 
 def _read_one(path: Path) -> Reading:
     return read([path])
+
+
+def _refuse_empty(scenario: Scenario) -> None:
+    """Nothing would ever happen: the manifests were forgotten, or all are of kinds that are left out."""
+    given = (scenario.manifests, scenario.changes, scenario.visits, scenario.nodes, scenario.file.node_groups)
+    if not any(given):
+        raise InputError(
+            "the folder holds nothing to play: no pods, workloads or nodes",
+            source=str(scenario.folder),
+            remedy="; ".join((*scenario.notes, "put manifests beside scenario.yaml")),
+        )
 
 
 def _find(folder: Path) -> Path:
