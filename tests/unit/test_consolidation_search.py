@@ -21,7 +21,7 @@ from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.irreplaceable_spot import Sold
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
+from dovetail.disrupt.consolidation.price import NO_CHEAPER, SCATTERED, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import (
@@ -77,6 +77,7 @@ class Parts:
     places: Mapping[str, Mapping[str, tuple[str, ...]]] = field(
         default_factory=dict
     )  # where nothing is bought
+    scattered: Sequence[str] = ()  # nodes whose pods the scheduler would leave over
     mixed: Sequence[str] = ()
     work: int = 0  # of each plan
     homeless: Sequence[str] = ()  # nodes whose pods have no place in any plan
@@ -120,6 +121,10 @@ class Parts:
             appraisal=SimpleNamespace(pod_class=shape),
         )
 
+    def left_over(self, _: Question, leaving: Sequence[Candidate]) -> frozenset[str]:
+        some = (candidate for candidate in leaving if candidate.name in self.scattered)
+        return frozenset(one.key for candidate in some for one in candidate.pods)
+
     def _least(self, shapes: Sequence[str]) -> int | None:
         return self.left[shapes[0].rpartition("-")[0]]
 
@@ -131,6 +136,7 @@ class Parts:
 
     def play(self, monkeypatch: pytest.MonkeyPatch, work: int = PLENTY, **more: Any) -> Finding:
         memory, now = more.get("memory", Memory()), more.get("now", 0)
+        monkeypatch.setattr(memory, "rescheduling", SimpleNamespace(left_over=self.left_over))
         for name in ("judged", "deletable"):
             monkeypatch.setattr(searching, name, getattr(self, name))
         monkeypatch.setattr(searching, "Prospects", self.prospects)
@@ -511,6 +517,18 @@ def test_what_only_a_new_node_can_replace_waits_for_its_moves(monkeypatch: pytes
     found = case.play(monkeypatch)
     assert case.tried == ["b1"]
     assert stays(found) == {"a1": REPLACED_ENOUGH, "b1": "no: b1"}
+
+
+def test_nodes_whose_pods_the_scheduler_would_leave_over_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [node(f"a{number}", spot=True) for number in range(3)]
+    fits = [one.name for one in several]
+    places = {key: {"other-0": ("default/x",)} for key in ("a0 a1 a2", "a0 a2")}
+    case = parts(*several, fits=fits, places=places, scattered=["a1"], asked={"others": 1})
+    found = case.play(monkeypatch)
+    assert (names(found.move), case.tried) == ("a0 a2", ["a0 a1 a2", "a0 a2"])
+    alone = parts(several[1], fits=["a1"], places={"a1": places["a0 a2"]}, scattered=["a1"])
+    found = alone.play(monkeypatch)
+    assert (names(found.move), stays(found)) == ("-", {"a1": SCATTERED})
 
 
 @pytest.mark.parametrize(("saving", "moves"), [(250, True), (249, False)])

@@ -12,7 +12,10 @@ from dovetail.api.meta import condition
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.model import labels
+from dovetail.model.affinity import affinity_rules
+from dovetail.model.resources import Resources, pod_requests
 from dovetail.model.selector import Selector
+from dovetail.model.spread import spread_rules
 from dovetail.model.taints import untolerated
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
@@ -112,6 +115,27 @@ def eviction(pod: Pod) -> Eviction:
     """All of it at once: asked of each pod of a node again whenever any other pod there changes."""
     protected = labels.DO_NOT_DISRUPT in pod.metadata.annotations
     return Eviction(reschedulable(pod), eviction_cost(pod), protected)
+
+
+def eviction_turn(pod: Pod, room: Resources) -> tuple[float, bool]:
+    """Sorts pods of a node that goes: those first that ask for the largest share of its `room`, and among
+    equals those with rules of their own.
+    """
+    return -_share(pod, room), not _constrained(pod)
+
+
+def _share(pod: Pod, room: Resources) -> float:
+    """The largest share of any resource that it asks for."""
+    asked = pod_requests(pod)
+    return max((amount / room[name] for name, amount in asked.items() if room.get(name, 0) > 0), default=0.0)
+
+
+def _constrained(pod: Pod) -> bool:
+    """True iff rules of its own keep it off some nodes."""
+    spec, rules = pod.spec, affinity_rules(pod)
+    chosen = spec.affinity.node_affinity if spec.affinity is not None else None
+    apart = rules.affinity or rules.anti_affinity or any(rule.hard for rule in spread_rules(pod))
+    return bool(spec.node_selector or apart or (chosen is not None and chosen.required))
 
 
 class Budgets:

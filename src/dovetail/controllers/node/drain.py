@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.disrupt.pods import DISRUPTED, do_not_disrupt, owned_by
-from dovetail.model.affinity import affinity_rules
-from dovetail.model.resources import Resources, pod_requests
-from dovetail.model.spread import spread_rules
+from dovetail.disrupt.pods import DISRUPTED, do_not_disrupt, eviction_turn, owned_by
+from dovetail.model.resources import Resources
 from dovetail.model.taints import untolerated
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -53,7 +51,7 @@ def decide(pods: Sequence[Pod], now: int, deadline: int | None, room: Resources 
     rest = [pod for pod in waiting if pod.metadata.uid not in gone]
     turn = min((_group(pod) for pod in waiting), default=0)
     evict = [pod for pod in rest if _group(pod) == turn and not pod.deleting and not do_not_disrupt(pod, now)]
-    evict.sort(key=lambda pod: (-_share(pod, room or {}), not _constrained(pod)))
+    evict.sort(key=lambda pod: eviction_turn(pod, room or {}))
     return DrainStep(tuple(evict), forced, waiting, _again(waiting, now, deadline))
 
 
@@ -69,20 +67,6 @@ def stuck(pod: Pod, now: int) -> bool:
 
 def _group(pod: Pod) -> int:
     return 2 * (pod.spec.priority_class_name in CRITICAL) + owned_by(pod, "DaemonSet")
-
-
-def _constrained(pod: Pod) -> bool:
-    """True iff rules of its own keep it off some nodes."""
-    spec, rules = pod.spec, affinity_rules(pod)
-    chosen = spec.affinity.node_affinity if spec.affinity is not None else None
-    apart = rules.affinity or rules.anti_affinity or any(rule.hard for rule in spread_rules(pod))
-    return bool(spec.node_selector or apart or (chosen is not None and chosen.required))
-
-
-def _share(pod: Pod, room: Resources) -> float:
-    """The largest share of any resource that it asks for."""
-    asked = pod_requests(pod)
-    return max((amount / room[name] for name, amount in asked.items() if room.get(name, 0) > 0), default=0.0)
 
 
 def _last_start(pod: Pod, deadline: int) -> int:

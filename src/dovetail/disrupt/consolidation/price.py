@@ -21,6 +21,7 @@ TOO_FEW_SPOT = (
     "consolidate, got {}"
 )
 UNSETTLED = "Pods of the node have room on nodes that are not quiet yet"
+SCATTERED = "The scheduler would place pods of the node so that others find no room"
 CROWDED = "Pods of nodes on their way out would lose their places"
 FILTERED = "Filtering by price: minValues requirement is not met for label {}"
 

@@ -149,6 +149,7 @@ class Question:
     # Nodes that a command bought within the hour: to take one undoes it. Until when (nanoseconds).
     fresh: Mapping[str, int] = field(default_factory=dict)
     lately: frozenset[str] = frozenset()  # pods (by UID) that were moved within the hour to save money
+    avoided: frozenset[str] = frozenset()  # nodes that ask pods to go elsewhere, since they go next
 
     # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again. Most
     # searches end without one.

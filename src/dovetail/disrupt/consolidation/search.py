@@ -25,7 +25,14 @@ from dovetail.disrupt.consolidation.deletes import Room, deletable, given_up
 from dovetail.disrupt.consolidation.irreplaceable_spot import free_room, held_back
 from dovetail.disrupt.consolidation.judge import check, crowds_out, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, UNSETTLED, Refused, Same
+from dovetail.disrupt.consolidation.price import (
+    NO_CHEAPER,
+    SCATTERED,
+    SPOT_DISABLED,
+    UNSETTLED,
+    Refused,
+    Same,
+)
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question, Refusal
 from dovetail.disrupt.consolidation.spread_room import SpreadRoom
 from dovetail.model.plan import Plan
@@ -127,6 +134,14 @@ class _Unsettled(Refused):
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(UNSETTLED)
+        self.names = names
+
+
+class _Scattered(Refused):
+    """The scheduler leaves pods of these nodes over, though a plan has room for all."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(SCATTERED)
         self.names = names
 
 
@@ -663,10 +678,10 @@ class _Search:
                 return self._settled(judged(self._question, chosen, problem, plan), quiet=quiet)
             except Refused as refused:
                 text = str(refused)
-                stay = refused.names if isinstance(refused, Same) else frozenset()
+                stay = refused.names if isinstance(refused, Same | _Scattered) else frozenset()
                 waits = refused.names if isinstance(refused, _Unsettled) else frozenset()
             fleeting = mixed(chosen, plan) or crowds_out(self._question, chosen, plan)
-            if only_room and (stay := given_up(self._question, chosen, plan)):
+            if only_room and text != SCATTERED and (stay := given_up(self._question, chosen, plan)):
                 # Others that need a place anyway may have taken the room.
                 text, fleeting = SPOT_DISABLED, bool(self._question.problem.pods)
             # With all nodes open it may be another answer, unless nothing may be bought.
@@ -682,11 +697,19 @@ class _Search:
         return None
 
     def _settled(self, move: Move, *, quiet: bool) -> Move:
-        """Raises Refused where nothing is bought because of room on nodes that are not quiet yet."""
+        """Raises Refused where nothing is bought because of room on nodes that are not quiet yet, or that the
+        scheduler would not leave to these pods.
+        """
         waits = self._question.restless.intersection(move.places)
-        if quiet or move.claims or not waits:
+        if move.claims:
             return move
-        raise _Unsettled(waits)
+        if waits and not quiet:
+            raise _Unsettled(waits)
+        left = self._memory.rescheduling.left_over(self._question, move.candidates)
+        if left:
+            stay = (one for one in move.candidates if any(pod.key in left for pod in one.pods))
+            raise _Scattered(frozenset(one.name for one in stay))
+        return move
 
     def _only_room(self, chosen: Sequence[Candidate]) -> bool:
         """True iff whatever is bought in place of these nodes is refused: room on others is all that counts.

@@ -34,7 +34,7 @@ class KarpenterPlanner:
 
 
 def rival_settings(settings: Settings) -> Settings:
-    """The settings without what only Dovetail does: nominating nodes to the scheduler, asking twice, and
-    resting after a search that found nothing."""
-    strategy = Strategy(search, judged, rest=0)
+    """The settings without what only Dovetail does: nominating nodes to the scheduler, asking twice,
+    resting after a search that found nothing, and playing where the scheduler puts pods."""
+    strategy = Strategy(search, judged, rest=0, reschedules=False)
     return replace(settings, strategy=strategy, nominate_pods=False, plain_plans=True)

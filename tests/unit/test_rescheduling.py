@@ -1,0 +1,114 @@
+"""Whether the scheduler finds room for all pods of nodes that go, placing one after the other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from test_spread_room import HARD, pod
+
+from dovetail.api.core import Pod
+from dovetail.disrupt.consolidation.question import Candidate, Question
+from dovetail.disrupt.consolidation.rescheduling import Rescheduling
+from dovetail.disrupt.pods import unbound
+from dovetail.model import labels
+from dovetail.model.problem import ExistingNode, Problem
+
+MEMORY = 2**33
+
+
+def node(name: str, *pods: Pod, cpu: int = 4000, zone: str = "a") -> ExistingNode:
+    room = {"cpu": cpu, "memory": MEMORY, "pods": 20}
+    return ExistingNode(name, {labels.ZONE: zone}, (), room, room, pods=pods)
+
+
+def candidate(there: ExistingNode) -> Candidate:
+    return Candidate(there.name, "p", ("t", "a", "spot"), 1, 1.0, tuple(map(unbound, there.pods)))
+
+
+def question(*nodes: ExistingNode, moving: Sequence[Pod] = (), **more: Any) -> Question:
+    return Question(Problem(tuple(moving), (), nodes), tuple(map(candidate, nodes)), {"p": 9}, **more)
+
+
+def left(asked: Question, *names: str, known: Rescheduling | None = None) -> list[str]:
+    leaving = [one for one in asked.candidates if one.name in names]
+    found = (known or Rescheduling()).left_over(asked, leaving)
+    return sorted(key.rpartition("/")[2] for key in found)
+
+
+def test_a_pod_takes_the_emptiest_node_that_a_larger_one_would_need() -> None:
+    going = node("going", pod("large", "2"), pod("small", "1"))
+    roomy = node("roomy", pod("x", "2"))
+    assert left(question(going, roomy, node("half", pod("y", "3"))), "going") == []
+    # Of two nodes the pods of the first come first, whatever those of the second ask for.
+    first, second = node("first", pod("small", "1")), node("second", pod("large", "2"))
+    asked = question(first, second, roomy, node("half", pod("y", "3")))
+    assert left(asked, "first", "second") == ["large"]
+
+
+def test_a_pod_goes_beside_its_like_though_another_needs_that_room() -> None:
+    """Both ask for the same; the one that may go nowhere else has its turn first."""
+    tied = pod("tied", "1", "a", **HARD)
+    loose = pod("loose", "1", "b")
+    going = node("going", loose, tied, zone="b")
+    others = (node("a", pod("p", "3"), zone="a"), node("b", pod("q", "2"), pod("r", "1"), zone="b"))
+    beside = (node("c", pod("s", "1", "a"), pod("t", "2.5"), zone="a"),)
+    assert left(question(going, *others, *beside), "going") == []
+
+
+def test_what_nothing_has_room_for_is_left() -> None:
+    asked = question(node("going", pod("large", "3")), node("other", pod("x", "2")))
+    assert left(asked, "going") == ["large"]
+    assert left(question(*asked.problem.nodes, node("empty")), "going") == []
+    assert left(question(*asked.problem.nodes, node("empty"), closed=frozenset({"empty"})), "going") == [
+        "large"
+    ]
+
+
+def test_pods_on_their_way_already_come_first_and_are_not_those_of_the_nodes() -> None:
+    nodes = node("going", pod("one", "2")), node("other", pod("x", "2"))
+    assert left(question(*nodes), "going") == []
+    assert left(question(*nodes, moving=[pod("before", "1")]), "going") == ["one"]
+    assert left(question(*nodes, moving=[pod("nowhere", "9")]), "going") == []
+
+
+def test_nodes_that_go_next_are_taken_last() -> None:
+    first, second = node("first", pod("small", "1")), node("second", pod("large", "2"))
+    nodes = first, second, node("next", cpu=1900), node("half", pod("x", "2"))
+    assert left(question(*nodes), "first", "second") == []
+    assert left(question(*nodes, avoided=frozenset({"next"})), "first", "second") == ["large"]
+
+
+def test_a_pod_that_others_make_way_for_is_tried_again() -> None:
+    """The zone that has room for the larger one has too many of their kind until the other is bound."""
+    going = node("going", pod("one", "3", "a", **HARD), pod("two", "2", "a", **HARD), cpu=8000)
+    nodes = going, node("a", pod("p", "1", "a")), node("b", cpu=2000, zone="b")
+    assert left(question(*nodes), "going") == []
+    assert left(question(*nodes[:2], node("b", cpu=1000, zone="b")), "going") == ["one", "two"]
+
+
+def test_what_is_kept_from_one_question_to_the_next_is_what_a_new_one_sees() -> None:
+    draw, kept, number = random.Random(7), Rescheduling(), 0
+    nodes = {f"n{index}": node(f"n{index}", zone="abc"[index % 3]) for index in range(9)}
+    for _ in range(60):
+        name = f"n{draw.randrange(9)}"
+        if name not in nodes:
+            nodes[name] = node(name, zone=draw.choice("abc"))
+        elif draw.random() < 0.1:
+            del nodes[name]
+        else:
+            there = list(nodes[name].pods)
+            if there and draw.random() < 0.4:
+                there.pop(draw.randrange(len(there)))
+            elif sum(len(one.pods) for one in nodes.values()) < 20:
+                number += 1
+                rule = HARD if draw.random() < 0.5 else {}
+                there.append(pod(f"p{number}", draw.choice("112"), draw.choice("ab"), **rule))
+            nodes[name] = replace(nodes[name], pods=tuple(there))
+        avoided = frozenset(draw.sample(sorted(nodes), 1))
+        asked = question(*nodes.values(), avoided=avoided)
+        going = draw.sample(sorted(nodes), 2)
+        assert left(asked, *going, known=kept) == left(asked, *going)
+        kept.check()
