@@ -21,6 +21,8 @@ from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.guests import node_class
 
+TYPE = "node.kubernetes.io/instance-type"
+
 
 def test_pending_pods_get_one_node_that_holds_them() -> None:
     async def script(world: Operated) -> None:
@@ -72,6 +74,22 @@ def test_limits_hold_and_are_reported() -> None:
     world = play(script)
     assert len(world.records("claim.created")) == 1
     assert len(world.records("pod.running")) == 1
+    assert any("limit" in text for text in world.messages("FailedScheduling"))
+
+
+def test_limits_leave_over_whose_priority_is_low() -> None:
+    """Each wants a node of its own, and the one that there may be is for the last of them."""
+
+    async def script(world: Operated) -> None:
+        high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+        low = [pod(f"a{i}", nodeSelector={TYPE: "m5.large"}) for i in range(3)]
+        last = pod("last", priorityClassName="high", nodeSelector={TYPE: "m5.xlarge"})
+        world.create({**high, "value": 1000}, node_class(), pool(limits={"cpu": "4"}), *low, last)
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    assert [record["pod"] for record in world.records("pod.bound")] == ["default/last"]
+    assert [item["instanceType"] for item in world.records("instance.started")] == ["m5.xlarge"]
     assert any("limit" in text for text in world.messages("FailedScheduling"))
 
 

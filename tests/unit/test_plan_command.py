@@ -255,6 +255,39 @@ def test_claims_that_name_their_volume_are_as_the_volume_controller_makes_them(
     assert len(found["unschedulable"]) == left
 
 
+@pytest.mark.parametrize(
+    ("classes", "named", "left"),
+    [
+        pytest.param("", "", "b", id="of equals as few as possible"),
+        pytest.param("high", "high", "a", id="a class among the manifests"),
+        pytest.param("", "system-cluster-critical", "a", id="one that every cluster has"),
+        pytest.param("low", "low", "b", id="below all others"),
+    ],
+)
+def test_limits_leave_over_whose_priority_is_low(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str], classes: str, named: str, left: str
+) -> None:
+    """Two pods on a small node, or one on a large one: there may be one node."""
+    head = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\n"
+    values = {"high": 1000, "low": -5}
+    text = "".join(f"{head}metadata: {{name: {name}}}\nvalue: {values[name]}\n" for name in classes.split())
+    for name, kind in (("a1", "small"), ("a2", "small"), ("b", "large")):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "nodeSelector": {"node.kubernetes.io/instance-type": kind},
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}],
+                **({"priorityClassName": named} if named and name == "b" else {}),
+            },
+        }
+        text += f"---\n{json.dumps(pod)}\n"
+    limited = POOL.replace("spec:\n", "spec:\n  limits: {nodes: 1}\n", 1)
+    found = answer(capsys, "-f", write(tmp_path, limited, text), "--instance-types", str(types))
+    assert {one["pod"].removeprefix("default/")[:1] for one in found["unschedulable"]} == {left}
+
+
 def test_same_plan_in_yaml_and_in_words(
     tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -310,6 +310,10 @@ class VolumeAttachment(Object, frozen=True, kw_only=True):
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
 
 
+# Of the classes that every cluster has.
+BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
 class PriorityClass(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "scheduling.k8s.io/v1"
     KIND: ClassVar[str] = "PriorityClass"
@@ -317,4 +321,5 @@ class PriorityClass(Object, frozen=True, kw_only=True):
     NAMESPACED: ClassVar[bool] = False
 
     value: int = 0
+    global_default: bool = False
     preemption_policy: str = "PreemptLowerPriority"

@@ -21,12 +21,14 @@ from dovetail.api.karpenter.runtime import validate_node_pool
 from dovetail.api.meta import Meta, Object
 from dovetail.api.services import ReplicationController
 from dovetail.api.workloads import (
+    BUILT_IN_PRIORITIES,
     CSINode,
     DaemonSet,
     Deployment,
     HorizontalPodAutoscaler,
     Job,
     PodDisruptionBudget,
+    PriorityClass,
     ReplicaSet,
     StatefulSet,
     StorageClass,
@@ -239,7 +241,9 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
     counted = tuple(item for item in _counted(reading) if id(item) not in left_out)
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
+    pods = _of_class(pods, _of(given, PriorityClass))
     missing, copied = _missing_pods(counted, pods, copying=copying)
+    missing = _of_class(missing, _of(given, PriorityClass))
     volumes = {volume.metadata.name: volume for volume in _of(given, PersistentVolume)}
     claims = tuple(
         completed(claim) if binds(claim, volumes.get(claim.spec.volume_name)) else claim
@@ -265,6 +269,22 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
 
 def _of(given: tuple[Object, ...], kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(item for item in given if isinstance(item, kind))
+
+
+def _of_class(pods: tuple[Pod, ...], classes: tuple[PriorityClass, ...]) -> tuple[Pod, ...]:
+    """With the priority that a server would give them, 0 where the class is not among the manifests."""
+    values = BUILT_IN_PRIORITIES | {one.metadata.name: one.value for one in classes}
+    default = min((one.value for one in classes if one.global_default), default=0)
+    if not default and not any(pod.spec.priority_class_name for pod in pods):
+        return pods
+    found = []
+    for pod in pods:
+        name = pod.spec.priority_class_name
+        value = values.get(name, 0) if name else default
+        known = value == pod.spec.priority or pod.metadata.uid  # a server has said it
+        spec = pod.spec if known else msgspec.structs.replace(pod.spec, priority=value)
+        found.append(pod if known else msgspec.structs.replace(pod, spec=spec))
+    return tuple(found)
 
 
 def _counted(reading: Reading) -> tuple[Manifest, ...]:

@@ -16,6 +16,7 @@ from rich.console import Console
 from dovetail.base.beside import beside
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
+from dovetail.controllers.provisioning.important import LITTLE, by_priority
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
@@ -182,6 +183,17 @@ class Search:
         """An answer to be shown only once it is `checked`."""
         start = time.monotonic_ns()
         plan, cut_short = self._best(problem)
+        questions = by_priority(problem, plan)
+        try:
+            question = next(questions)
+            while True:
+                if question.thorough:
+                    plan, cut_short = self._best(question.problem)
+                else:
+                    plan = solve(question.problem, Budget.within(LITTLE))
+                question = questions.send(plan)
+        except StopIteration as end:
+            plan = end.value
         return Answer(plan, (time.monotonic_ns() - start) / SECOND, cut_short)
 
     def _best(self, problem: Problem) -> tuple[Plan, bool]:

@@ -24,6 +24,7 @@ from dovetail.controllers.provisioning.buy import Buyer
 from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
 from dovetail.controllers.provisioning.fairness import Ledger, Turn, WaitingList, settled, take_turn
+from dovetail.controllers.provisioning.important import LITTLE, by_priority
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
@@ -242,7 +243,8 @@ class Provisioner:
         await self._check_offers(problem.pools)
         if plan is None:
             self._remarks.on_problem(problem)
-            plan = await self._sturdier(problem, await self._solve(problem, turn, waiting))
+            plan = await self._by_priority(problem, await self._solve(problem, turn, waiting))
+            plan = await self._sturdier(problem, plan)
             plan = await self._refitted(problem, plan)
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
@@ -415,6 +417,25 @@ class Provisioner:
         state = self._context.state
         node = state.get(Node, name)
         return node is None or state.going(Machine(node, state.claim_of(node)))
+
+    async def _by_priority(self, problem: Problem, plan: Plan) -> Plan:
+        """The plan, or where limits bind one that has places for those who come first."""
+        if self._options.plain:
+            return plan
+        questions = by_priority(problem, plan)
+        try:
+            question = next(questions)
+            while True:
+                if question.thorough:
+                    found = await self._planned(question.problem)
+                else:
+                    found, _ = await self._ask(question.problem, LITTLE)
+                question = questions.send(found)
+        except StopIteration as end:
+            best: Plan = end.value
+            return best
+        except PlannerFailed:
+            return plan
 
     async def _sturdier(self, problem: Problem, plan: Plan) -> Plan:
         """The plan, or one on larger nodes of which more comes true."""

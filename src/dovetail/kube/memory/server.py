@@ -16,7 +16,7 @@ from dovetail.api.apiextensions import CustomResourceDefinition, definition_name
 from dovetail.api.core import Event, Namespace, Pod
 from dovetail.api.meta import Object
 from dovetail.api.scheme import KINDS
-from dovetail.api.workloads import PriorityClass
+from dovetail.api.workloads import BUILT_IN_PRIORITIES, PriorityClass
 from dovetail.base.clock import HOUR, Clock
 from dovetail.base.errors import ApiError, Forbidden, NotFound
 from dovetail.base.streams import stream
@@ -150,9 +150,6 @@ class Journal:
     def check(self) -> None:
         """Assert that no observer missed anything."""
         assert self._publishing or not self._pending
-
-
-BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 def resolve_priority(store: Store, pod: dict[str, Any]) -> None:

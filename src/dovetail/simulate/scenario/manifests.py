@@ -12,10 +12,11 @@ from typing import Any
 from dovetail.api.core import Namespace
 from dovetail.api.core_schema import pod_specs
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.workloads import BUILT_IN_PRIORITIES
 from dovetail.base.clock import Clock
 from dovetail.base.errors import AlreadyExists, ApiError, InputError, NotFound
 from dovetail.base.eventlog import EventLog
-from dovetail.kube.memory.server import BUILT_IN_PRIORITIES, MemoryServer
+from dovetail.kube.memory.server import MemoryServer
 from dovetail.reading import Manifest
 
 # What others refer to comes first; everything else follows in the order of the files.

@@ -7,7 +7,7 @@ import json
 from dovetail.model.arrays import Mask
 from dovetail.model.matching import untolerated
 from dovetail.model.offering import affordable
-from dovetail.model.plan import Unschedulable
+from dovetail.model.plan import LIMITED, NODES_LIMITED, Unschedulable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import TYPO_FROM, quantities
 from dovetail.model.taints import taint_text
@@ -45,9 +45,9 @@ class Explainer:
         remaining = self._limits.remaining.get(pool)
         named = f"(NodePool={table.pool.name})"
         if remaining is not None and remaining.get(NODES, 1) < 1:
-            return f"node limits have been exhausted for nodepool {named}"
+            return f"{NODES_LIMITED} {named}"
         if remaining is not None and not self._within(pool):
-            return f"all available instance types exceed limits for nodepool {named}"
+            return f"{LIMITED} {named}"
         if not table.own.any() and (short := self._short(pool, table.base, None)):
             return short
         if not table.own.any():
@@ -108,7 +108,7 @@ class Explainer:
             named = f"(NodePool={table.pool.name})"
             return f"pod didn’t schedule because NodePool couldn’t meet minValues requirements {named}"
         if pool in self._limits.remaining:
-            return f"all available instance types exceed limits for nodepool (NodePool={table.pool.name})"
+            return f"{LIMITED} (NodePool={table.pool.name})"
         return self._short(pool, both, meets & fits) or (
             "no instance type met the requirements/resources/offering tuple"
         )
