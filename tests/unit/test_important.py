@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,6 +100,21 @@ def test_room_that_is_there_goes_to_who_comes_first() -> None:
     asked = problem([*bulk, sized("gold", 1000, IN_A, 3500)], cpu="4", nodes=(node("there", "zone-a", 4),))
     _, found, _ = answered(asked)
     assert placed(asked, found)[0] == 1
+
+
+def test_a_quota_is_for_who_comes_first() -> None:
+    """One node more may be bought of types that draw on it, whatever the pool's limits."""
+    bulk = [sized(f"bulk-{n}", 0, IN_A) for n in range(2)]
+    asked = problem([*bulk, sized("gold", 1000, ELSEWHERE)], cpu="100")
+    (sold,) = asked.pools
+    kinds = tuple(
+        replace(kind, offerings=tuple(replace(one, draws=(("quota", 1),)) for one in kind.offerings))
+        for kind in sold.instance_types
+    )
+    asked = replace(asked, pools=(replace(sold, instance_types=kinds),), commons={"quota": 1})
+    plan, found, _ = answered(asked)
+    assert placed(asked, plan) == (0, 2)
+    assert placed(asked, found) == (1, 0)
 
 
 @pytest.mark.parametrize("seed", range(80))

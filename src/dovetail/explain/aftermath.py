@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dovetail.api.core import Pod
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
@@ -28,11 +28,18 @@ def aftermath(problem: Problem, plan: Plan, pending: tuple[Pod, ...]) -> Problem
     pools = {pool.name: pool for pool in problem.pools}
     # A node that was bought for these pods alone is not there without them.
     bought = [claim for claim in plan.claims if not waiting.issuperset(claim.pods)]
+    commons = dict(problem.commons)
+    for claim in bought:
+        offering = _offering(pools[claim.pool], claim)
+        for name, amount in offering.draws if offering else ():
+            if name in commons:
+                commons[name] -= amount
     nodes += [_node(pools[claim.pool], claim, _known(pods, claim.pods)) for claim in bought]
     return replace(
         problem,
         pods=pending,
         nodes=tuple(nodes),
+        commons=commons,
         pools=tuple(
             _used(pool, [item for item in bought if item.pool == pool.name]) for pool in problem.pools
         ),
@@ -46,14 +53,7 @@ def _known(pods: Mapping[str, Pod], keys: tuple[str, ...]) -> tuple[Pod, ...]:
 def _node(pool: Pool, claim: PlannedClaim, pods: tuple[Pod, ...]) -> ExistingNode:
     """The node as its cheapest offering would bring it up."""
     kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
-    offering = next(
-        (
-            item
-            for item in kind.offerings
-            if (item.zone, item.capacity_type) == (claim.zone, claim.capacity_type)
-        ),
-        None,
-    )
+    offering = _offering(pool, claim)
     carried: dict[str, str] = {}
     for source in (kind.requirements, Requirements.of(STAMPED), claim.requirements):
         carried.update(_settled(source))
@@ -71,6 +71,13 @@ def _node(pool: Pool, claim: PlannedClaim, pods: tuple[Pod, ...]) -> ExistingNod
         initialized=False,
         in_flight=True,
     )
+
+
+def _offering(pool: Pool, claim: PlannedClaim) -> Offering | None:
+    """The cheapest that the claim may get."""
+    kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
+    wanted = claim.zone, claim.capacity_type
+    return next((item for item in kind.offerings if (item.zone, item.capacity_type) == wanted), None)
 
 
 def _settled(requirements: Requirements) -> dict[str, str]:

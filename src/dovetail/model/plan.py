@@ -45,9 +45,10 @@ class PlannedClaim:
 
 # The reason of a pod that was not looked at: one more plan may well have a place for it.
 OUT_OF_TIME = "the time for the plan was over before it was this pod's turn"
-# The reasons of a pod that the limits of a pool refuse, before the pool's name.
+# How the reasons of a pod begin that a pool has a node for, but no more of them.
 LIMITED = "all available instance types exceed limits for nodepool"
 NODES_LIMITED = "node limits have been exhausted for nodepool"
+USED_UP = "not enough is left of"  # a reservation, the addresses of a subnet
 # Of a plan that may buy nothing: no pool is asked why it has no node for the pod.
 NO_ROOM = "no node has room for it, and nothing is to be bought"
 
@@ -67,8 +68,8 @@ class Unschedulable:
 
     @property
     def limited(self) -> bool:
-        """True iff a pool would have a node for it, if its limits allowed one more."""
-        return any(text.startswith((LIMITED, NODES_LIMITED)) for text in self.pools.values())
+        """True iff a pool would have a node for it, if there might be one more."""
+        return any(text.startswith((LIMITED, NODES_LIMITED, USED_UP)) for text in self.pools.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 from dovetail.model.arrays import Mask
 from dovetail.model.matching import untolerated
 from dovetail.model.offering import affordable
-from dovetail.model.plan import LIMITED, NODES_LIMITED, Unschedulable
+from dovetail.model.plan import LIMITED, NODES_LIMITED, USED_UP, Unschedulable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import TYPO_FROM, quantities
 from dovetail.model.taints import taint_text
@@ -137,7 +137,7 @@ class Explainer:
             for name, amount in item.draws
             if left.get(name, amount) < amount
         }
-        return f"not enough is left of {', '.join(sorted(names))}" if names else ""
+        return f"{USED_UP} {', '.join(sorted(names))}" if names else ""
 
 
 def _type_failure(meets: bool, fits: bool, offered: bool) -> str:
