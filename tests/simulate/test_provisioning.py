@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from operated import START, Operated, play, pod, pool
 
 from dovetail.api.core import Node, Pod
@@ -14,6 +15,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.cloud.inmemory import Limit
+from dovetail.cloud.provider import NodeClassResolution
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Ports
@@ -224,3 +226,37 @@ def test_pods_that_a_plan_had_no_time_for_are_planned_at_once_without_an_event()
     world = run_virtual(main, start=START)
     assert len({record["pod"] for record in world.records("pod.bound")}) == 6
     assert not [text for text in world.messages("FailedScheduling") if OUT_OF_TIME in text]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bought"),
+    [
+        pytest.param(0, "m5.large", id="at once"),
+        (4, "m5.large"),
+        pytest.param(60, "m5.xlarge", id="too long"),
+    ],
+)
+def test_pools_that_come_with_their_pods_are_waited_for(seconds: int, bought: str) -> None:
+    """The class of the dear pool is found at once, that of the cheap one takes its time."""
+
+    def only(name: str, instance_type: str) -> dict[str, Any]:
+        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name}
+        wanted = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]}
+        return pool(name, template={"spec": {"nodeClassRef": reference, "requirements": [wanted]}})
+
+    async def script(world: Operated) -> None:
+        resolve = world.cloud.provider.classes.resolve
+
+        async def slowly(node_class: EC2NodeClass) -> NodeClassResolution:
+            if node_class.metadata.name == "cheap":
+                await world.clock.sleep(seconds * SECOND)
+            return await resolve(node_class)
+
+        world.cloud.provider.classes.resolve = slowly  # type: ignore[method-assign]
+        classes = [node_class() | {"metadata": {"name": name}} for name in ("dear", "cheap")]
+        world.create(*classes, only("dear", "m5.xlarge"), only("cheap", "m5.large"), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+
+    world = play(script)
+    assert [item["instanceType"] for item in world.records("instance.started")] == [bought]
+    assert world.records("claim.created")[0]["t"] - START < 13 * SECOND

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
-from dovetail.api.meta import Object, condition
+from dovetail.api.meta import Object, condition, is_true
 from dovetail.base.clock import HOUR
-from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
+from dovetail.controllers.conditions import READY, Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.registrationhealth import REGISTRATION, RegistrationHealth
 from dovetail.disrupt.faults import pool_faults
@@ -109,6 +109,17 @@ class NodePoolReadiness:
         )
 
 
+def being_judged(pool: NodePool, node_class: NodeClass | None) -> bool:
+    """True iff nobody has said yet whether the pool may buy: it is new, or its class is. Pure."""
+    ready = condition(pool.status.conditions, READY)
+    if ready is None or ready.status == "True" or node_class is None or node_class.deleting:
+        return ready is None
+    found = condition(node_class.status.conditions, READY)
+    if found is None or found.status == "Unknown":
+        return True
+    return found.status == "True" and not is_true(pool.status.conditions, CLASS_READY)
+
+
 def class_ready(node_class: NodeClass | None, conditions: Conditions, stamp: Stamp) -> Conditions:
     """NodeClassReady from the class. Pure."""
     status, reason, message = _verdict(node_class)
@@ -120,7 +131,7 @@ def _verdict(node_class: NodeClass | None) -> tuple[str, str, str]:
         return "False", "NodeClassNotFound", "NodeClass not found on cluster"
     if node_class.deleting:
         return "False", "NodeClassTerminating", "NodeClass is Terminating"
-    ready = condition(node_class.status.conditions, "Ready")
+    ready = condition(node_class.status.conditions, READY)
     if ready is None or ready.status == "Unknown":
         return "False", "NodeClassReadinessUnknown", "Node Class Readiness Unknown"
     if ready.status == "False":

@@ -29,6 +29,7 @@ from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.needed import needs_place, still_needed
+from dovetail.controllers.provisioning.newpools import NewPools
 from dovetail.controllers.provisioning.openings import in_queue
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.pods import NOT_FOR_US
@@ -197,6 +198,7 @@ class Provisioner:
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
         self.room = RoomMaker(context, enabled=options.nominates and not options.plain)
+        self._new_pools = NewPools(context)
         self._vain = Vain(context)
         self._waiting = WaitingList()
         self._ledger = Ledger()
@@ -278,6 +280,7 @@ class Provisioner:
         while not state.synced():
             await self._context.clock.sleep(SECOND)
             await state.settle()
+        await self._new_pools.judged()
 
     async def _pending(self, places: Mapping[str, str]) -> tuple[tuple[Pod, ...], int, int]:
         """Pods without a node or a promise of one, and those that must move; events for the others.
