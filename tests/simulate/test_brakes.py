@@ -46,6 +46,19 @@ def test_while_launches_are_paused_pods_wait_and_events_say_so(where: str) -> No
     assert any("general: launches are paused" in text for text in messages)
 
 
+def test_what_a_brake_lets_be_launched_is_for_the_highest_priority() -> None:
+    async def script(world: Operated) -> None:
+        high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+        large = {labels.INSTANCE_TYPE: "m5.xlarge"}
+        low = [pod(f"a{i}", "1500m", nodeSelector={labels.INSTANCE_TYPE: "m5.large"}) for i in range(4)]
+        last = pod("last", "3", priorityClassName="high", nodeSelector=large)
+        world.create({**high, "value": 1000}, node_class(), pool(), *low, last)
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script, brakes=BrakeOptions(launches=Rate(1, HOUR)))
+    assert [record["pod"] for record in world.records("pod.bound")] == ["default/last"]
+
+
 @pytest.mark.parametrize("where", ["setting", "annotation"])
 def test_while_disruption_is_paused_empty_nodes_and_old_ones_stay(where: str) -> None:
     async def script(world: Operated) -> None:

@@ -1,4 +1,4 @@
-"""The claims of a plan, created: many at once, in the plan's order."""
+"""The claims of a plan, created: many at once, in the order in which they are given."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Buyer:
             self._in_doubt = False
 
     async def buy(self, claims: Sequence[PlannedClaim], bought: list[tuple[str, PlannedClaim]]) -> None:
-        """Create the claims; fills `bought` with names, in the plan's order, whatever happens.
+        """Create the claims; fills `bought` with names, in the given order, whatever happens.
 
         A claim that is refused does not keep others from being made; a server that does not answer does.
         Raises the first ApiError once all requests that were under way have ended.

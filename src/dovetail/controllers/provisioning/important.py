@@ -7,12 +7,12 @@ two had no node for ever.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.base.clock import SECOND
 from dovetail.explain.aftermath import aftermath
-from dovetail.model.plan import Plan, Unschedulable
+from dovetail.model.plan import Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Problem
 
 # Priorities at which it is asked what is left for lower ones: clusters have three or four of them.
@@ -70,6 +70,14 @@ def _served(problem: Problem, plan: Plan) -> tuple[int, ...]:
     for pod in problem.pods:
         counts[-pod.spec.priority] += pod.key not in left
     return tuple(counts.values())
+
+
+def in_order(problem: Problem, claims: Sequence[PlannedClaim]) -> list[PlannedClaim]:
+    """Those first that are for the highest priorities, others as they were: claims are made one after the
+    other, and a brake may let only some of them be made.
+    """
+    priorities = {pod.key: pod.spec.priority for pod in problem.pods}
+    return sorted(claims, key=lambda claim: -max((priorities.get(key, 0) for key in claim.pods), default=0))
 
 
 def _passed_over(problem: Problem, plan: Plan) -> int | None:

@@ -24,7 +24,7 @@ from dovetail.controllers.provisioning.buy import Buyer
 from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
 from dovetail.controllers.provisioning.fairness import Ledger, Turn, WaitingList, settled, take_turn
-from dovetail.controllers.provisioning.important import LITTLE, by_priority
+from dovetail.controllers.provisioning.important import LITTLE, by_priority, in_order
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
@@ -520,7 +520,7 @@ class Provisioner:
         bought: list[tuple[str, PlannedClaim]] = []
         try:
             if plan.claims:
-                await self._buyer.buy(plan.claims, bought)
+                await self._buyer.buy(in_order(problem, plan.claims), bought)
         finally:
             if bought:
                 self._remember(problem, plan, fingerprint(versions), bought)
