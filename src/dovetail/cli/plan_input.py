@@ -42,6 +42,7 @@ from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults
 from dovetail.cloud.catalog.file import read_instance_types
+from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
@@ -256,7 +257,7 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
         claims=_of(given, NodeClaim),
         nodes=_of(given, Node),
         pods=(*pods, *missing),
-        daemonsets=_of(given, DaemonSet),
+        daemonsets=DaemonPods(pods).as_they_run(_of(given, DaemonSet)),
         namespaces=_namespaces(_of(given, Namespace), (*pods, *missing)),
         pdbs=_of(given, PodDisruptionBudget),
         volume_claims=(*claims, *(claim for claim in wanted if claim.key not in have)),

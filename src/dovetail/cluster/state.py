@@ -17,6 +17,7 @@ from dovetail.api.scheme import NODE_CLASSES
 from dovetail.api.services import ReplicationController, Service
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import NotFound
+from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.default_spreads import SELECTING, DefaultSpreads, Owner
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
@@ -114,6 +115,7 @@ class State:
         self._machines: tuple[tuple[Node, ...], tuple[NodeClaim, ...], tuple[Machine, ...]] = ((), (), ())
         self._launched: tuple[tuple[NodeClaim, ...], bool] = ((), True)  # of which claims: are all of them?
         self._pods = PodIndex()
+        self._daemons = DaemonPods()
         # By name of a machine: it and its pods as they were, and what these leave of it.
         self._rooms: dict[str, tuple[Machine, tuple[Pod, ...], Resources]] = {}
         self._providers = ProviderIndex()
@@ -211,7 +213,7 @@ class State:
             pools=self.all(NodePool),
             claims=self.all(NodeClaim),
             nodes=self.all(Node),
-            daemonsets=self.all(workloads.DaemonSet),
+            daemonsets=self._daemons.as_they_run(self.all(workloads.DaemonSet)),
             namespaces=self.all(core.Namespace),
             pdbs=self.all(workloads.PodDisruptionBudget),
             volume_claims=self.all(core.PersistentVolumeClaim),
@@ -511,8 +513,11 @@ class State:
             if new is None or present.deleting:
                 self._promises.ends(present, now)
             if new is None:
+                self._daemons.gone(present)
                 self._promises.forget(present.key)
-            elif present.spec.node_name:
+                return
+            self._daemons.follow(present)
+            if present.spec.node_name:
                 if (place := self._promises.bound(present.key, now)) is not None:
                     for callback in self._on_bound:
                         callback(present, place)
@@ -530,6 +535,8 @@ class State:
             self._changed(present.metadata.name)
             for name in self._providers.nodes(old.status.provider_id) if isinstance(old, NodeClaim) else ():
                 self._changed(name)
+        elif new is None and isinstance(present, workloads.DaemonSet):
+            self._daemons.forget(present)
         if new is None and isinstance(present, Node | NodeClaim):
             self._marked.pop(present.metadata.name, None)
             self._nominated.pop(present.metadata.name, None)
