@@ -139,6 +139,21 @@ def test_no_more_are_looked_for_than_are_asked_for() -> None:
     assert [one.name for one in deletable(asked, free, asked.candidates, work, most=1)] == ["a"]
 
 
+def test_a_node_that_stays_for_other_reasons_leaves_its_room_to_the_next() -> None:
+    asked, work = question(node("a", "s0"), node("b", "s1")), SolveBudget(Budget(1_000))
+    free = appraisal({"a": (0, 0), "b": (0, 0), "c": (1000, 1000)})
+    looked_at = []
+
+    def stays(one: Candidate) -> bool:
+        looked_at.append(one.name)
+        return one.name == "a"
+
+    assert [one.name for one in deletable(asked, free, asked.candidates, work, stays=stays)] == ["b"]
+    without_room = appraisal(dict.fromkeys("abc", (0, 0)))
+    assert deletable(asked, without_room, asked.candidates, work, stays=stays) == ()
+    assert looked_at == ["a", "b"]
+
+
 def test_pods_that_find_no_room_are_reported_and_nothing_moves() -> None:
     asked = question(node("a", "s0", "l0", "s1", "l1"))
     seen = appraisal({"a": (9000, 9000), "b": (3000, 2000), "c": (1000, 1000)})
@@ -174,7 +189,9 @@ def test_room_is_that_of_a_plain_first_fit_whatever_was_asked_before(drawn: Rand
         elif own not in gone:
             goes = not lost and own not in filled
             assert room.move(shapes, node(own)) is goes
-            if goes:
+            if goes and drawn.random() < 0.3:
+                room.undo()
+            elif goes:
                 gone.add(own)
                 filled.update(name for name, _ in places)
                 for name, letter in places:

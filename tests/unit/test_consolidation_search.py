@@ -121,9 +121,12 @@ class Parts:
             appraisal=SimpleNamespace(pod_class=shape),
         )
 
-    def left_over(self, _: Question, leaving: Sequence[Candidate]) -> frozenset[str]:
-        some = (candidate for candidate in leaving if candidate.name in self.scattered)
-        return frozenset(one.key for candidate in some for one in candidate.pods)
+    def left_over(self, _: Question, leaving: Sequence[Candidate], _work: SolveBudget) -> frozenset[str]:
+        return frozenset(candidate.name for candidate in leaving if candidate.name in self.scattered)
+
+    @staticmethod
+    def together(_: Question, candidates: Sequence[Candidate], _work: SolveBudget) -> Sequence[Candidate]:
+        return candidates
 
     def _least(self, shapes: Sequence[str]) -> int | None:
         return self.left[shapes[0].rpartition("-")[0]]
@@ -136,7 +139,8 @@ class Parts:
 
     def play(self, monkeypatch: pytest.MonkeyPatch, work: int = PLENTY, **more: Any) -> Finding:
         memory, now = more.get("memory", Memory()), more.get("now", 0)
-        monkeypatch.setattr(memory, "rescheduling", SimpleNamespace(left_over=self.left_over))
+        played = SimpleNamespace(left_over=self.left_over, together=self.together)
+        monkeypatch.setattr(memory, "rescheduling", played)
         for name in ("judged", "deletable"):
             monkeypatch.setattr(searching, name, getattr(self, name))
         monkeypatch.setattr(searching, "Prospects", self.prospects)
@@ -519,16 +523,25 @@ def test_what_only_a_new_node_can_replace_waits_for_its_moves(monkeypatch: pytes
     assert stays(found) == {"a1": REPLACED_ENOUGH, "b1": "no: b1"}
 
 
-def test_nodes_whose_pods_the_scheduler_would_leave_over_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    several = [node(f"a{number}", spot=True) for number in range(3)]
+@pytest.mark.parametrize(
+    ("spot", "tried", "text"),
+    [
+        (False, ["a0 a1 a2", "a0 a2"], SCATTERED),
+        (True, ["a0 a2"], SPOT_DISABLED),  # no plan is asked for: none may buy anything
+    ],
+)
+def test_nodes_whose_pods_the_scheduler_would_leave_over_stay(
+    monkeypatch: pytest.MonkeyPatch, spot: bool, tried: list[str], text: str
+) -> None:
+    several = [node(f"a{number}", spot=spot) for number in range(3)]
     fits = [one.name for one in several]
-    places = {key: {"other-0": ("default/x",)} for key in ("a0 a1 a2", "a0 a2")}
+    places = {key: {"other-0": ("default/x",)} for key in ("a0 a1 a2", "a0 a2", "a1")}
     case = parts(*several, fits=fits, places=places, scattered=["a1"], asked={"others": 1})
     found = case.play(monkeypatch)
-    assert (names(found.move), case.tried) == ("a0 a2", ["a0 a1 a2", "a0 a2"])
-    alone = parts(several[1], fits=["a1"], places={"a1": places["a0 a2"]}, scattered=["a1"])
+    assert (names(found.move), case.tried) == ("a0 a2", tried)
+    alone = parts(several[1], fits=["a1"], places=places, scattered=["a1"])
     found = alone.play(monkeypatch)
-    assert (names(found.move), stays(found)) == ("-", {"a1": SCATTERED})
+    assert (names(found.move), stays(found)) == ("-", {"a1": text})
 
 
 @pytest.mark.parametrize(("saving", "moves"), [(250, True), (249, False)])

@@ -14,7 +14,8 @@ from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.consolidation.rescheduling import Rescheduling
 from dovetail.disrupt.pods import unbound
 from dovetail.model import labels
-from dovetail.model.problem import ExistingNode, Problem
+from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.solve.budget import SolveBudget
 
 MEMORY = 2**33
 
@@ -22,6 +23,10 @@ MEMORY = 2**33
 def node(name: str, *pods: Pod, cpu: int = 4000, zone: str = "a") -> ExistingNode:
     room = {"cpu": cpu, "memory": MEMORY, "pods": 20}
     return ExistingNode(name, {labels.ZONE: zone}, (), room, room, pods=pods)
+
+
+def plenty() -> SolveBudget:
+    return SolveBudget(Budget())
 
 
 def candidate(there: ExistingNode) -> Candidate:
@@ -34,8 +39,15 @@ def question(*nodes: ExistingNode, moving: Sequence[Pod] = (), **more: Any) -> Q
 
 def left(asked: Question, *names: str, known: Rescheduling | None = None) -> list[str]:
     leaving = [one for one in asked.candidates if one.name in names]
-    found = (known or Rescheduling()).left_over(asked, leaving)
-    return sorted(key.rpartition("/")[2] for key in found)
+    played = known or Rescheduling()
+    found = played.left_over(asked, leaving, plenty())
+    places = played.places(asked, leaving)
+    assert (places is None) is bool(found)
+    if places is not None:
+        assert sorted(key for keys in places.values() for key in keys) == sorted(
+            one.key for candidate in leaving for one in candidate.pods
+        )
+    return sorted(found)
 
 
 def test_a_pod_takes_the_emptiest_node_that_a_larger_one_would_need() -> None:
@@ -45,7 +57,7 @@ def test_a_pod_takes_the_emptiest_node_that_a_larger_one_would_need() -> None:
     # Of two nodes the pods of the first come first, whatever those of the second ask for.
     first, second = node("first", pod("small", "1")), node("second", pod("large", "2"))
     asked = question(first, second, roomy, node("half", pod("y", "3")))
-    assert left(asked, "first", "second") == ["large"]
+    assert left(asked, "first", "second") == ["second"]
 
 
 def test_a_pod_goes_beside_its_like_though_another_needs_that_room() -> None:
@@ -60,25 +72,29 @@ def test_a_pod_goes_beside_its_like_though_another_needs_that_room() -> None:
 
 def test_what_nothing_has_room_for_is_left() -> None:
     asked = question(node("going", pod("large", "3")), node("other", pod("x", "2")))
-    assert left(asked, "going") == ["large"]
+    assert left(asked, "going") == ["going"]
     assert left(question(*asked.problem.nodes, node("empty")), "going") == []
     assert left(question(*asked.problem.nodes, node("empty"), closed=frozenset({"empty"})), "going") == [
-        "large"
+        "going"
     ]
 
 
 def test_pods_on_their_way_already_come_first_and_are_not_those_of_the_nodes() -> None:
     nodes = node("going", pod("one", "2")), node("other", pod("x", "2"))
     assert left(question(*nodes), "going") == []
-    assert left(question(*nodes, moving=[pod("before", "1")]), "going") == ["one"]
+    assert left(question(*nodes, moving=[pod("before", "1")]), "going") == ["going"]
     assert left(question(*nodes, moving=[pod("nowhere", "9")]), "going") == []
+    # What would come to the node itself, which is the emptier one, has to go on.
+    empty = node("going"), node("other", pod("x", "2"))
+    assert left(question(*empty, moving=[pod("before", "2")]), "going") == []
+    assert left(question(*empty, moving=[pod("before", "3")]), "going") == ["going"]
 
 
 def test_nodes_that_go_next_are_taken_last() -> None:
     first, second = node("first", pod("small", "1")), node("second", pod("large", "2"))
     nodes = first, second, node("next", cpu=1900), node("half", pod("x", "2"))
     assert left(question(*nodes), "first", "second") == []
-    assert left(question(*nodes, avoided=frozenset({"next"})), "first", "second") == ["large"]
+    assert left(question(*nodes, avoided=frozenset({"next"})), "first", "second") == ["second"]
 
 
 def test_a_pod_that_others_make_way_for_is_tried_again() -> None:
@@ -86,7 +102,7 @@ def test_a_pod_that_others_make_way_for_is_tried_again() -> None:
     going = node("going", pod("one", "3", "a", **HARD), pod("two", "2", "a", **HARD), cpu=8000)
     nodes = going, node("a", pod("p", "1", "a")), node("b", cpu=2000, zone="b")
     assert left(question(*nodes), "going") == []
-    assert left(question(*nodes[:2], node("b", cpu=1000, zone="b")), "going") == ["one", "two"]
+    assert left(question(*nodes[:2], node("b", cpu=1000, zone="b")), "going") == ["going"]
 
 
 def test_what_is_kept_from_one_question_to_the_next_is_what_a_new_one_sees() -> None:
@@ -112,3 +128,20 @@ def test_what_is_kept_from_one_question_to_the_next_is_what_a_new_one_sees() -> 
         going = draw.sample(sorted(nodes), 2)
         assert left(asked, *going, known=kept) == left(asked, *going)
         kept.check()
+
+
+def test_of_several_nodes_as_many_go_as_leave_no_pod_over() -> None:
+    nodes = (
+        node("first", pod("one", "2")),
+        node("second", pod("two", "3")),  # for which there is no room
+        node("third", pod("three", "1")),  # that the one before has, which stays
+        node("fourth", pod("four", "1")),
+        node("other", pod("x", "2")),
+    )
+    asked, known = question(*nodes), Rescheduling()
+    found = known.together(asked, asked.candidates[:4], plenty())
+    assert [one.name for one in found] == ["first", "third"]
+    assert left(asked, *(one.name for one in found), known=known) == []
+    assert known.together(asked, found, plenty()) == found
+    assert known.together(asked, asked.candidates[:4], SolveBudget(Budget(2))) == found[:1]
+    known.check()

@@ -30,7 +30,7 @@ from dovetail.disrupt.consolidation.candidates import (
     restless,
 )
 from dovetail.disrupt.consolidation.chain import MOST_NODES, still
-from dovetail.disrupt.consolidation.judge import judged
+from dovetail.disrupt.consolidation.judge import judged, scored
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Move, Question
@@ -210,23 +210,25 @@ class Consolidation:
                     return kept
             if bought:
                 return None  # it was for the pods of other nodes as well that this one was bought
-        # Where nothing is bought there is nothing to be had cheaper, so the first plan says enough, and often
-        # one that may buy nothing, in a hundredth of the work. But that one keeps to spreads over domains in
-        # which it has no node: what it refuses was found with nodes for sale, and would be found again.
-        for buys in (False, True) if not bought else (True,):
-            problem = question.without(leaving, quiet=not bought)
-            deadline = self._options.deadline if bought else QUICK
-            plan = await self._plan(question, replace(problem, buys=buys), deadline)
-            with suppress(Refused):
-                move = self._options.strategy.judge(question, leaving, problem, plan)
-                if len(move.claims) <= bought:
-                    return move if move.claims or self._has_room(question, leaving) else None
+        if not bought and self._options.strategy.reschedules:
+            return self._rescheduled(question, leaving)
+        problem = question.without(leaving, quiet=not bought)
+        plan = await self._plan(question, problem, self._options.deadline)
+        with suppress(Refused):
+            move = self._options.strategy.judge(question, leaving, problem, plan)
+            if len(move.claims) <= bought:
+                return move
         return None
 
-    def _has_room(self, question: Question, leaving: Sequence[Candidate]) -> bool:
-        """True iff the scheduler should find room for all pods of these nodes."""
-        played = self._options.strategy.reschedules
-        return not (played and self._memory.rescheduling.left_over(question, leaving))
+    def _rescheduled(self, question: Question, leaving: Sequence[Candidate]) -> Move | None:
+        """The move of these nodes that buys nothing, to where the scheduler should place their pods.
+
+        No plan says more: where it has room and the scheduler would leave a pod over, the nodes stay.
+        """
+        places = self._memory.rescheduling.places(question, leaving)
+        with suppress(Refused):
+            return scored(question, leaving, Plan(existing=places), ()) if places is not None else None
+        return None
 
     async def _rejected(self, command: Command, why: str) -> None:
         text = f"Consolidation rejected: {command.describe(why)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import ge
 
 import numpy as np
@@ -31,12 +31,14 @@ def deletable(
     *,
     spread: bool = False,
     most: int = UNLIMITED,
+    stays: Callable[[Candidate], bool] = lambda _: False,
 ) -> tuple[Candidate, ...]:
     """As many of the candidates as can go together, `most` at most, in order, within the budgets. Greedy.
 
     Pods go to nodes that stay in any case, then to the candidates that are last in order. Rules between pods
     are not looked at, the solver has the last word; but if `spread`, pods that are spread over domains stay
-    in theirs: nearly always no other one may take them.
+    in theirs: nearly always no other one may take them. `stays` is asked of those whose pods have room
+    alone: of all nodes it took 12.6 % of the CPU as the traffic of 5,000 pods fell, the look at room 2.4.
     """
     room = Room(question, appraisal, candidates, question.closed | question.restless)
     move_budget = question.move_budget()
@@ -47,8 +49,11 @@ def deletable(
         shapes = [appraisal.pod_class[pod.key] for pod in candidate.pods]
         keys = candidate.spread_keys if spread else ()
         if move_budget.holds(candidate.pool, candidate.workloads) and room.move(shapes, candidate, keys):
-            move_budget.take(candidate.pool, candidate.workloads)
-            gone.append(candidate)
+            if stays(candidate):
+                room.undo()
+            else:
+                move_budget.take(candidate.pool, candidate.workloads)
+                gone.append(candidate)
         work.spend(1 + len(candidate.pods) * len(room.names) // _ROWS_PER_UNIT)
     return tuple(gone)
 
@@ -116,6 +121,8 @@ class Room:
         self._open = np.array(open_, dtype=np.bool_)
         self._labels = [nodes[row].labels for row in order]
         self._filled: dict[int, None] = {}  # nodes that took pods: they stay
+        # Which node went last, which nodes took its pods, and which of them took none before.
+        self._last: tuple[int, list[tuple[int, int]], list[int]] = -1, [], []
         # What fits nowhere any more, whatever was tried: room that stays taken only shrinks.
         self._hopeless: dict[_Wanted, None] = {}
         # The first node that takes such a pod: none in front of it does any more, likewise.
@@ -145,8 +152,18 @@ class Room:
                 return False
             taken.append((host, one[0]))
         self._open[own] = False
-        self._filled.update((host, None) for host, _ in taken)
+        filled = [host for host, _ in taken if host not in self._filled]
+        self._filled.update(dict.fromkeys(filled))
+        self._last = own, taken, filled
         return True
+
+    def undo(self) -> None:
+        """The last move, right after it."""
+        own, taken, filled = self._last
+        self._open[own] = True
+        self._give_back(taken)
+        for host in filled:
+            self._filled.pop(host, None)
 
     def homeless(self, shapes: Sequence[int], candidate: Candidate) -> list[int]:
         """Which of these pods of the node find no room elsewhere, the largest first. Nothing moves."""

@@ -346,15 +346,16 @@ class _Search:
         if several:
             # Nearly always one has pods that no other domain may take: half of the pods of 223 nodes found no
             # place in a plan (50,000 pods, half of them spread over zones), and two nodes went of 13.
-            fitting = [candidate for candidate in able if not self._left_out(candidate)]
-            chosen = deletable(question, appraisal, fitting, work, spread=True)
+            chosen = deletable(question, appraisal, able, work, spread=True, stays=self._left_out)
         move = yield from self._most_of(chosen)
         if move is None and several:
             move = yield from self._most_of(deletable(question, appraisal, able, work))
         return move
 
     def _most_of(self, chosen: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
-        """The move of all of these nodes, or of the first half, and so on."""
+        """The move of all of these nodes that the scheduler has room for, or of the first half, and so on."""
+        if len(chosen) > 1:
+            chosen = self._memory.rescheduling.together(self._question, chosen, self._work)
         while chosen and self._work.left:
             move = yield from self._tried(chosen, quiet=True)
             if move is not None:
@@ -668,8 +669,14 @@ class _Search:
         text = self._memory.refused(chosen, self._now, quiet=quiet)
         if not text and len(chosen) == 1 and self._left_out(chosen[0]):
             text = self._left(chosen[0])
+        only_room, restless = self._only_room(chosen), self._question.restless
+        if not text and only_room and (stay := self._scattered(chosen)):
+            # A plan would say no more: nothing may be bought for what the scheduler leaves over.
+            text, fewer = SPOT_DISABLED, [candidate for candidate in chosen if candidate.name not in stay]
+            self._memory.refuse(chosen, text, self._now, fleeting=bool(self._question.problem.pods))
+            if fewer and self._work.left:
+                return (yield from self._tried(fewer, most, quiet=quiet))
         if not text:
-            only_room, restless = self._only_room(chosen), self._question.restless
             problem = self._question.without(chosen, quiet=quiet)
             plan = yield replace(problem, buys=not only_room)
             self._planned += 1
@@ -681,7 +688,7 @@ class _Search:
                 stay = refused.names if isinstance(refused, Same | _Scattered) else frozenset()
                 waits = refused.names if isinstance(refused, _Unsettled) else frozenset()
             fleeting = mixed(chosen, plan) or crowds_out(self._question, chosen, plan)
-            if only_room and text != SCATTERED and (stay := given_up(self._question, chosen, plan)):
+            if only_room and (stay := given_up(self._question, chosen, plan)):
                 # Others that need a place anyway may have taken the room.
                 text, fleeting = SPOT_DISABLED, bool(self._question.problem.pods)
             # With all nodes open it may be another answer, unless nothing may be bought.
@@ -705,11 +712,13 @@ class _Search:
             return move
         if waits and not quiet:
             raise _Unsettled(waits)
-        left = self._memory.rescheduling.left_over(self._question, move.candidates)
-        if left:
-            stay = (one for one in move.candidates if any(pod.key in left for pod in one.pods))
-            raise _Scattered(frozenset(one.name for one in stay))
+        if not self._only_room(move.candidates) and (stay := self._scattered(move.candidates)):
+            raise _Scattered(stay)
         return move
+
+    def _scattered(self, chosen: Sequence[Candidate]) -> frozenset[str]:
+        """Those of these nodes of which the scheduler would leave pods over."""
+        return self._memory.rescheduling.left_over(self._question, chosen, self._work)
 
     def _only_room(self, chosen: Sequence[Candidate]) -> bool:
         """True iff whatever is bought in place of these nodes is refused: room on others is all that counts.
