@@ -20,9 +20,9 @@ from dovetail.disrupt.consolidation.candidates import candidate_of, candidates, 
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.judge import check, crowds_out, judged, mixed
 from dovetail.disrupt.consolidation.price import Refused
+from dovetail.disrupt.consolidation.prospects import Prospects
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
-from dovetail.disrupt.consolidation.search import Prospects
 from dovetail.disrupt.pods import Budgets, budgets_among
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering

@@ -236,6 +236,88 @@ def test_a_larger_saving_is_preferred_to_what_goes_without_another_node(
     assert found.complete
 
 
+def test_after_a_drift_a_node_is_replaced_whose_pods_should_have_room_but_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else small nodes fill it, until its pods have made the moves of their day."""
+    nodes = node("a1"), node("b1", 3000, cost=3.0)
+    for forced, gone in ((True, "b1"), (False, "a1")):
+        case = parts(
+            *nodes,
+            asked={"moves": Moves(forced=forced)},
+            fits=("a1",),
+            saved={"a1": 1000, "b1": 2500},
+        )
+        assert names(case.play(monkeypatch).move) == gone
+
+
+@pytest.mark.parametrize(
+    ("forced", "others", "kept"), [(True, 2, True), (False, 2, False), (True, 48, True), (True, 49, False)]
+)
+def test_after_a_drift_pods_of_what_goes_without_others_go_to_their_very_places(
+    monkeypatch: pytest.MonkeyPatch, forced: bool, others: int, kept: bool
+) -> None:
+    """Else they would often come to a node that is replaced next."""
+    case = parts(
+        node("a1"),
+        node("b1"),
+        asked={"moves": Moves(forced=forced), "others": others},
+        fits=("a1",),
+        places={"a1": {"other-0": ("default/a1-0",)}},
+    )
+    found = case.play(monkeypatch)
+    assert found.move is not None
+    assert found.move.kept == kept
+    aside = {"b1", *(f"other-{number}" for number in range(1, others))}
+    assert (set(found.next or ()) == aside) == kept
+
+
+@pytest.mark.parametrize(
+    ("worth", "beside", "spared"),
+    [
+        (750.0, 1250, True),  # half as much is enough
+        (750.0, 1249, False),
+        (750.0, None, False),
+        (751.0, 1250, False),  # it costs little more than its pods are worth
+    ],
+)
+def test_after_a_drift_no_pod_is_moved_to_a_node_that_should_be_replaced_next(
+    monkeypatch: pytest.MonkeyPatch, worth: float, beside: int | None, spared: bool
+) -> None:
+    """It would be moved again, some minutes later."""
+
+    class Beside(Parts):
+        def judged(
+            self, question: Question, candidates: Sequence[Candidate], problem: Problem, plan: Plan
+        ) -> Move:
+            move = super().judged(question, candidates, problem, plan)
+            if [one.name for one in candidates] != ["b1"]:
+                return move
+            (other,) = (one for one in problem.nodes if one.name == "c1")
+            if other.free(("cpu",)) > [0]:
+                return replace(move, places={"c1": ("default/b1-0",)})
+            if beside is None:
+                raise Refused("no")
+            price = candidates[0].price - beside
+            return replace(move, claims=(cast("PlannedClaim", SimpleNamespace(price=price)),))
+
+    nodes = node("a1", 500), node("b1", 3000, cost=3.0), node("c1", 1000, cost=1.0)
+    case = Beside(
+        question(*nodes, moves=Moves(forced=True)),
+        fits=("a1",),
+        saved={"a1": 500, "b1": 2500},
+        worth={"c1": worth},
+        left={"c1": None},
+    )
+    room = {"cpu": 4000, "pods": 9}
+    there = tuple(replace(one, allocatable=room) for one in case.question.problem.nodes)
+    case.question = replace(case.question, problem=replace(case.question.problem, nodes=there))
+    found = case.play(monkeypatch)
+    assert names(found.move) == "b1"
+    assert found.move is not None
+    assert found.move.saving == (beside if spared else 2500)
+
+
 def test_few_nodes_are_tried_for_a_larger_saving(monkeypatch: pytest.MonkeyPatch) -> None:
     dear = [node(f"b{number}", 2000 + number) for number in range(6)]
     left = dict.fromkeys((one.name for one in dear), 10)
