@@ -288,6 +288,45 @@ def test_limits_leave_over_whose_priority_is_low(
     assert {one["pod"].removeprefix("default/")[:1] for one in found["unschedulable"]} == {left}
 
 
+ALLOWED = """\
+apiVersion: v1
+kind: LimitRange
+metadata: {name: usual}
+spec: {limits: [{type: Container, defaultRequest: {cpu: 900m, memory: 1Gi}}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: few}
+spec: {hard: {pods: "2"}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {containers: [{name: c, image: i}]}
+"""
+
+
+def test_pods_are_as_their_namespace_has_them(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of three are made; with the DaemonSet's each small node has room for one of them."""
+    pods = PODS.replace("{cpu: 1500m, memory: 1Gi}", "{}")
+    files = write(tmp_path, POOL, pods, ALLOWED)
+    assert run(["plan", "-f", files, "--instance-types", str(types), "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert found["unschedulable"] == []
+    assert [claim["pods"] for claim in found["nodeClaims"]] == [["default/web-0", "default/web-1"]]
+    assert found["nodeClaims"][0]["requests"]["cpu"] == "2700m"
+    assert "1 pod of the namespace default would be refused by the API server: exceeded quota: few" in (
+        captured.err
+    )
+
+
 def test_same_plan_in_yaml_and_in_words(
     tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

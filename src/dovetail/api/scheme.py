@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.api import core, keda, services, workloads
+from dovetail.api import core, keda, namespaces, services, workloads
 from dovetail.api.coordination import Lease
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -17,6 +17,8 @@ KINDS: tuple[type[Object], ...] = (
     core.PersistentVolumeClaim,
     core.PersistentVolume,
     core.Event,
+    namespaces.LimitRange,
+    namespaces.ResourceQuota,
     services.Service,
     services.ReplicationController,
     workloads.Deployment,

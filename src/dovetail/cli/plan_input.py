@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
 from dovetail.api.meta import Meta, Object
+from dovetail.api.namespaces import LimitRange, ResourceQuota
 from dovetail.api.services import ReplicationController
 from dovetail.api.workloads import (
     BUILT_IN_PRIORITIES,
@@ -45,6 +47,7 @@ from dovetail.cloud.catalog.file import read_instance_types
 from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
+from dovetail.model.allowances import Quotas, filled, refusal
 from dovetail.model.offering import InstanceType
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
@@ -58,6 +61,7 @@ _NOT_INSTALLED = frozenset(
     ("test", "test-success", "test-failure", "pre-delete", "post-delete", "pre-rollback", "post-rollback")
 )
 _MOST_PODS = 1_000_000  # of workloads, in one plan
+_MOST_NOTES = 5  # of reasons for which pods are left out
 
 Kind = TypeVar("Kind", bound=Object)
 
@@ -243,8 +247,9 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
     pods = _of_class(pods, _of(given, PriorityClass))
-    missing, copied = _missing_pods(counted, pods, copying=copying)
-    missing = _of_class(missing, _of(given, PriorityClass))
+    rules = _Rules(given)
+    missing, copied = _missing_pods(counted, pods, copying=copying and not rules.any)
+    pods, missing = rules.admitted(pods, _of_class(missing, _of(given, PriorityClass)))
     volumes = {volume.metadata.name: volume for volume in _of(given, PersistentVolume)}
     claims = tuple(
         completed(claim) if binds(claim, volumes.get(claim.spec.volume_name)) else claim
@@ -257,7 +262,7 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
         claims=_of(given, NodeClaim),
         nodes=_of(given, Node),
         pods=(*pods, *missing),
-        daemonsets=DaemonPods(pods).as_they_run(_of(given, DaemonSet)),
+        daemonsets=DaemonPods(pods).as_they_run(map(rules.of_daemons, _of(given, DaemonSet))),
         namespaces=_namespaces(_of(given, Namespace), (*pods, *missing)),
         pdbs=_of(given, PodDisruptionBudget),
         volume_claims=(*claims, *(claim for claim in wanted if claim.key not in have)),
@@ -270,6 +275,57 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
 
 def _of(given: tuple[Object, ...], kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(item for item in given if isinstance(item, kind))
+
+
+class _Rules:
+    """What the LimitRanges and ResourceQuotas among the objects make of pods, as a server would have it."""
+
+    def __init__(self, given: tuple[Object, ...]) -> None:
+        self._ranges: dict[str, list[LimitRange]] = {}
+        for one in sorted(_of(given, LimitRange), key=lambda one: one.key):
+            self._ranges.setdefault(one.metadata.namespace, []).append(one)
+        self._quotas = _of(given, ResourceQuota)
+        self.any = bool(self._ranges or self._quotas)
+
+    def admitted(
+        self, pods: tuple[Pod, ...], missing: tuple[Pod, ...]
+    ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+        """The same without those that would be refused, of which notes tell; one that a server has stays."""
+        if not self.any:
+            return pods, missing
+        room, refused = Quotas(self._quotas, filter(_stored, pods)), Counter[tuple[str, str]]()
+
+        def allowed(pod: Pod) -> Iterator[Pod]:
+            if _stored(pod):
+                yield pod
+                return
+            namespace = pod.metadata.namespace
+            own = self._ranges.get(namespace, ())
+            pod = msgspec.structs.replace(pod, spec=filled(pod.spec, own))
+            if why := refusal(pod, own) or room.refusal(pod):
+                refused[namespace, why] += 1
+            else:
+                yield pod
+
+        found = tuple(tuple(chain.from_iterable(map(allowed, each))) for each in (pods, missing))
+        for (namespace, why), count in refused.most_common(_MOST_NOTES):
+            number = "1 pod of" if count == 1 else f"{count} pods of"
+            note(f"{number} the namespace {namespace} would be refused by the API server: {why}")
+        return found[0], found[1]
+
+    def of_daemons(self, daemonset: DaemonSet) -> DaemonSet:
+        """With a template as pods of it would be, as long as none shows what they are."""
+        own = self._ranges.get(daemonset.metadata.namespace)
+        if not own:
+            return daemonset
+        spec = daemonset.spec
+        made = msgspec.structs.replace(spec.template, spec=filled(spec.template.spec, own))
+        return msgspec.structs.replace(daemonset, spec=msgspec.structs.replace(spec, template=made))
+
+
+def _stored(pod: Pod) -> bool:
+    """True iff a server has the pod."""
+    return bool(pod.metadata.uid or pod.spec.node_name)
 
 
 def _of_class(pods: tuple[Pod, ...], classes: tuple[PriorityClass, ...]) -> tuple[Pod, ...]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dovetail.api import core, keda, services, workloads
+from dovetail.api import core, keda, namespaces, services, workloads
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
@@ -66,6 +66,8 @@ _OTHERS: tuple[type[Object], ...] = (
     workloads.CSINode,
     core.PersistentVolume,
     core.PersistentVolumeClaim,
+    namespaces.LimitRange,
+    namespaces.ResourceQuota,
     services.Service,
     services.ReplicationController,
     keda.ScaledObject,

@@ -1,7 +1,7 @@
 """The requests of the API server, on documents. `client()` gives the typed port.
 
 Names and uids are drawn so that one object's never depend on another's. A new pod gets its priority from its
-class, and its overhead, as the admission plugins have it.
+class, and its overhead, and what its namespace allows it, as the admission plugins have it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+import msgspec
+
 from dovetail.api.admission import admit
 from dovetail.api.apiextensions import CustomResourceDefinition, definition_name
+from dovetail.api.codec import decode, encode
 from dovetail.api.core import Event, Namespace, Pod
 from dovetail.api.meta import Object
+from dovetail.api.namespaces import LimitRange, ResourceQuota
 from dovetail.api.scheme import KINDS
 from dovetail.api.workloads import BUILT_IN_PRIORITIES, PriorityClass
 from dovetail.base.clock import HOUR, Clock
@@ -28,6 +32,7 @@ from dovetail.kube.memory.patching import apply_json, clone, merge
 from dovetail.kube.memory.selectors import selection
 from dovetail.kube.memory.store import Change, Key, Record, Store
 from dovetail.kube.memory.watch import Watch, parse_version
+from dovetail.model.allowances import Quotas, filled, refusal
 from dovetail.units.timestamp import to_rfc3339
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -173,6 +178,32 @@ def check_overhead(pod: dict[str, Any]) -> None:
     if pod.get("spec", {}).get("overhead"):
         why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         raise _forbidden(pod, why)
+
+
+def with_allowances(store: Store, namespace: str, pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod with what the namespace's LimitRanges fill in.
+
+    Raises Forbidden for what they or its ResourceQuotas do not allow. Time: O(pods) where there are quotas.
+    """
+    ranges = [one.view for (of, _), one in store.table(LimitRange).records.items() if of == namespace]
+    quotas = [one.view for (of, _), one in store.table(ResourceQuota).records.items() if of == namespace]
+    if not ranges and not quotas:
+        return pod
+    made = decode(pod, Pod)
+    spec = filled(made.spec, sorted(ranges, key=lambda one: one.key))
+    made = msgspec.structs.replace(made, spec=spec)
+    there = (one.view for (of, _), one in store.table(Pod).records.items() if of == namespace)
+    why = refusal(made, ranges) or Quotas(quotas, there if quotas else ()).refusal(made)
+    if why:
+        raise _forbidden(pod, why)
+    given = dict(pod["spec"])
+    for name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        if containers:
+            given[name] = [
+                {**document, "resources": {**document.get("resources", {}), **encode(container.resources)}}
+                for document, container in zip(given[name], containers, strict=True)
+            ]
+    return {**pod, "spec": given}
 
 
 def _resolve(store: Store, pod: dict[str, Any], spec: dict[str, Any]) -> None:
@@ -331,7 +362,10 @@ class MemoryServer:
         if kind is Pod:
             resolve_priority(self.store, new)
             check_overhead(new)
-        return self.store_new(kind, self._admit(new, None), key, created)
+        admitted = self._admit(new, None)
+        if kind is Pod:
+            admitted = with_allowances(self.store, namespace, admitted)
+        return self.store_new(kind, admitted, key, created)
 
     def store_new(self, kind: type[T], new: Document, key: Key, created: int | None = None) -> Record[T]:
         """Store an admitted document as a new object; the document is the server's from now on."""

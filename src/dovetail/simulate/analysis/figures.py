@@ -193,6 +193,7 @@ class Summary(Figures, frozen=True, kw_only=True):
     hpa_at_maximum: dict[str, MaximumFigures]
     traffic: dict[str, TrafficFigures]
     violations: list[Violation]
+    refused: dict[str, str]  # by workload, why its pods were refused last
     invariants_checked: int
     faults: dict[str, int]  # how often each kind of fault happened
     event_log_sha256: str = msgspec.field(name="eventLogSha256")

@@ -115,6 +115,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
             for item in records
             if item["kind"] == "violation"
         ],
+        refused={item["workload"]: item["message"] for item in records if item["kind"] == "workload.refused"},
         invariants_checked=sum(item["invariants"] for item in records if item["kind"] == "checked"),
         faults=_faults(records),
         event_log_sha256=run.sha256,

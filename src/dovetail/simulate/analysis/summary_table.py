@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import chain, repeat
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -60,6 +61,8 @@ def _figures(summary: Summary) -> Table:
     if pods.unbound_placeholders:
         unbound += f" ({pods.unbound_placeholders} of a priority below 0)"
     table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
+    for label, (workload, why) in zip(chain(["Refused"], repeat("")), summary.refused.items(), strict=False):
+        table.add_row(label, f"[yellow]pods of {escape(workload)}: {escape(why)}[/]")
     if pods.bound:
         table.add_row("Pending", _quantiles(pods.pending_seconds))
     failures = f"; failed launches: {nodes.launch_failures}" if nodes.launch_failures else ""

@@ -10,7 +10,7 @@ from dovetail.api.core import Node, PersistentVolumeClaim, Pod
 from dovetail.api.meta import Object
 from dovetail.api.workloads import DaemonSet, HorizontalPodAutoscaler
 from dovetail.base.clock import SECOND, Clock
-from dovetail.base.errors import ApiError, Conflict, NotFound
+from dovetail.base.errors import ApiError, Conflict, Forbidden, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
@@ -30,6 +30,7 @@ from dovetail.simulate.workloads.statefulset import StatefulSets
 from dovetail.simulate.workloads.view import View
 
 _RETRY = SECOND
+_REFUSED = 30 * SECOND  # a quota may have room again
 _CONTROLLERS: tuple[type[Controller], ...] = (
     Deployments,
     ReplicaSets,
@@ -77,6 +78,7 @@ class Workloads:
         self._queue: dict[tuple[str, str], None] = {}
         self._work = asyncio.Event()
         self._timers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._why: dict[tuple[str, str], str] = {}  # the pods of which object are refused
 
     async def run(self) -> None:
         """Watch and work until cancelled."""
@@ -123,11 +125,22 @@ class Workloads:
                 controller = self._controllers[kind]
                 try:
                     await controller.sync(key)
+                except Forbidden as error:
+                    self._refused(item, str(error))
+                    self._later(tasks, item, _REFUSED)
+                    continue
                 except ApiError:
                     self._later(tasks, item, _RETRY)
                     continue
                 if isinstance(controller, CronJobs | Polled):
                     self._schedule(tasks, controller, key)
+
+    def _refused(self, item: tuple[str, str], message: str) -> None:
+        """Of an object only what is new: each of its pods is refused for the same reason."""
+        why = message.partition("is forbidden: ")[2] or message
+        if self._why.get(item) != why:
+            self._why[item] = why
+            self._means.log.record("workload.refused", workload=f"{item[0]}/{item[1]}", message=why)
 
     def _schedule(self, tasks: asyncio.TaskGroup, controller: CronJobs | Polled, key: str) -> None:
         due = controller.next_due(key)
