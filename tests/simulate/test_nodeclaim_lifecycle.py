@@ -18,6 +18,7 @@ from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, Vol
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import InstanceNotFound
 from dovetail.cloud.provider import Instance
+from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.model import labels
 from dovetail.testing.guests import node_class
@@ -159,6 +160,12 @@ def test_no_capacity_gives_the_claim_up() -> None:
     world = play(script)
     (message,) = world.messages("InsufficientCapacityError")
     assert message.startswith("NodeClaim hopeless event: ")
+    series = {"nodepool": "", "capacity_type": "", "consolidation_policy": ""}
+    given_up = world.metrics.value(
+        CLAIMS, reason="insufficient_capacity", termination_mode="forceful", **series
+    )
+    assert given_up == 1
+    assert not world.records("disrupted")  # it had no node
 
 
 def test_a_node_that_never_registers_is_given_up() -> None:

@@ -23,6 +23,11 @@ def test_out_of_capacity(code: str) -> None:
     assert isinstance(failure([error(code)]), InsufficientCapacity)
 
 
+def test_a_price_that_is_too_low_and_a_reservation_that_ends_are_no_capacity() -> None:
+    for code in ("SpotMaxPriceTooLow", "InvalidCapacityReservationState.Unavailable"):
+        assert isinstance(failure([error(code)]), InsufficientCapacity)
+
+
 def test_no_role_for_spot() -> None:
     errors = [error(NO_SPOT_ROLE, "m5.large"), error(NO_SPOT_ROLE, "c5.large")]
     assert refusals(errors).spot_types == ("m5.large", "c5.large")

@@ -34,6 +34,8 @@ _REMEMBERED = 10_000  # claims that were counted
 
 # Ways to end a node: with every consent, with a limit to the wait, and at once.
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
+# Why a claim is given up whose launch was refused.
+NO_CAPACITY, CLASS_NOT_READY = "insufficient_capacity", "nodeclass_not_ready"
 
 
 def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) -> None:
@@ -43,15 +45,7 @@ def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) 
     context.ended[claim.metadata.uid] = None
     if len(context.ended) > _REMEMBERED:
         del context.ended[next(iter(context.ended))]
-    pool = claim.metadata.labels.get(labels.NODEPOOL, "")
-    found = context.state.get(NodePool, pool)
-    series = {
-        "reason": reason,
-        "nodepool": pool,
-        "capacity_type": claim.metadata.labels.get(labels.CAPACITY_TYPE, ""),
-        "consolidation_policy": found.spec.disruption.consolidation_policy if found is not None else "",
-        "termination_mode": mode,
-    }
+    series = _series(context, claim, reason, mode)
     node = context.state.node_of(claim)
     name = node.metadata.name if node is not None else ""
     pods = [pod for pod in context.state.pods_on(name) if reschedulable(pod)] if name else []
@@ -61,9 +55,26 @@ def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) 
         "disrupted",
         claim=claim.metadata.name,
         node=name,
-        pool=pool,
+        pool=series["nodepool"],
         reason=reason,
         mode=mode,
         pods=len(pods),
         moved={pod.key: pod.metadata.managed_by() for pod in pods},
     )
+
+
+def count_given_up(context: Context, claim: NodeClaim, reason: str) -> None:
+    """The claim is given up before it has an instance: no node goes, and no pod has to move."""
+    context.metrics.add(CLAIMS, **_series(context, claim, reason, FORCEFUL))
+
+
+def _series(context: Context, claim: NodeClaim, reason: str, mode: str) -> dict[str, str]:
+    pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+    found = context.state.get(NodePool, pool)
+    return {
+        "reason": reason,
+        "nodepool": pool,
+        "capacity_type": claim.metadata.labels.get(labels.CAPACITY_TYPE, ""),
+        "consolidation_policy": found.spec.disruption.consolidation_policy if found is not None else "",
+        "termination_mode": mode,
+    }

@@ -19,6 +19,7 @@ from dovetail.base.errors import (
 )
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.disrupted import CLASS_NOT_READY, NO_CAPACITY, count_given_up
 from dovetail.controllers.nodeclaim.register import unregistered
 from dovetail.controllers.nodeclaim.status import LAUNCHED, NOT_FOUND, cut, write
 from dovetail.model import labels
@@ -156,6 +157,8 @@ class Launcher:
             claim, "Warning", "InsufficientCapacityError", message, dedupe=(claim.metadata.uid,)
         )
         await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
+        not_ready = isinstance(error, NodeClassNotReady)
+        count_given_up(self._context, claim, CLASS_NOT_READY if not_ready else NO_CAPACITY)
 
     async def _record(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
         """Labels first: whoever sees the provider ID sees them too.

@@ -15,9 +15,11 @@ NO_CAPACITY = frozenset(
     {
         "InsufficientFreeAddressesInSubnet",
         "InsufficientInstanceCapacity",
+        "InvalidCapacityReservationState.Unavailable",
         "MaxFleetCountExceeded",
         "MaxSpotInstanceCountExceeded",
         "ReservationCapacityExceeded",
+        "SpotMaxPriceTooLow",
         "UnfulfillableCapacity",
         "Unsupported",
         "VcpuLimitExceeded",
