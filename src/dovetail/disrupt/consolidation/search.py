@@ -129,6 +129,13 @@ class _Search:
         some = (one for one in self._question.candidates if one.name not in self._held)
         return Prospects(self._question, some, self._work)
 
+    @property
+    def _keeps_places(self) -> bool:
+        """True iff pods of what goes without others go to the very places of the plan: after a drift or an
+        expiry, where all other nodes can ask them to go elsewhere.
+        """
+        return self._question.moves.forced and len(self._question.problem.nodes) <= MOST_AVOIDED
+
     def run(self) -> Asking:
         self._held = held_back(self._question, self._candidates, self._memory.market)
         self._stay.update(self._held)
@@ -154,8 +161,7 @@ class _Search:
         if move is not None and not planned and (self._outdone_soon(move) or self._better_soon(move)):
             self._stay.update((one.name, OUTDONE) for one in move.candidates)
             move, self._others = None, []
-        few = len(self._question.problem.nodes) <= MOST_AVOIDED
-        if move is not None and not move.claims and not move.kept and self._question.moves.forced and few:
+        if move is not None and not move.claims and not move.kept and self._keeps_places:
             # Its pods would often come to nodes that are replaced next: they have places, as in a chain.
             move = self._chain = replace(move, kept=True)
         return Finding(
@@ -325,7 +331,7 @@ class _Search:
 
     def _most_of(self, chosen: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
         """The move of all of these nodes that the scheduler has room for, or of the first half, and so on."""
-        if len(chosen) > 1:
+        if len(chosen) > 1 and not self._keeps_places:
             chosen = self._memory.rescheduling.together(self._question, chosen, self._work)
         while chosen and self._work.left:
             move = yield from self._tried(chosen, quiet=True)
@@ -714,7 +720,9 @@ class _Search:
         return move
 
     def _scattered(self, chosen: Sequence[Candidate]) -> frozenset[str]:
-        """Those of these nodes of which the scheduler would leave pods over."""
+        """Those of these nodes of which the scheduler would leave pods over, where nothing steers it."""
+        if self._keeps_places:
+            return frozenset()
         return self._memory.rescheduling.left_over(self._question, chosen, self._work)
 
     def _only_room(self, chosen: Sequence[Candidate]) -> bool:
