@@ -157,6 +157,17 @@ def test_a_claim_that_names_its_volume_is_bound_to_it(tmp_path: Path) -> None:
     assert not [record for record in records if record["kind"] == "violation"]
 
 
+def test_a_claim_without_a_class_is_of_the_default_one(tmp_path: Path) -> None:
+    mark = '{name: waiting, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}'
+    claim, volume = BY_HAND.partition("  volumeName: mine\n  storageClassName: waiting\n")[::2]
+    parts = [part for part in (claim + volume).split("---\n") if "kind: PersistentVolume\n" not in part]
+    storage = MANIFESTS.split("---")[0].replace("{name: waiting}", mark)
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    (tmp_path / "all.yaml").write_text("---\n".join((storage, *parts)))
+    records = simulate(load(tmp_path)).records
+    assert [record["pod"] for record in records if record["kind"] == "pod.bound"] == ["default/mine"]
+
+
 def test_a_volume_kept_for_another_claim_is_waited_for(tmp_path: Path) -> None:
     """The scheduler binds no pod, whatever room there is, and nothing is bought."""
     (tmp_path / "scenario.yaml").write_text(SCENARIO)

@@ -327,6 +327,59 @@ def test_pods_are_as_their_namespace_has_them(
     )
 
 
+CLASS_OF_VOLUMES = """\
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: gp3, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: ebs.csi.aws.com
+volumeBindingMode: WaitForFirstConsumer
+"""
+WITH_VOLUMES = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 2
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m}}}]}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {CLASS accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+NO_DEFAULT = CLASS_OF_VOLUMES.replace('"true"', '"false"')
+
+
+@pytest.mark.parametrize(
+    ("classes", "named", "left", "said"),
+    [
+        pytest.param(CLASS_OF_VOLUMES, "", 0, "", id="the default class"),
+        pytest.param(CLASS_OF_VOLUMES, 'storageClassName: "",', 2, "", id="none is wanted"),
+        pytest.param(CLASS_OF_VOLUMES, "storageClassName: other,", 2, "", id="one that is not there"),
+        pytest.param(NO_DEFAULT, "", 2, "", id="none of them is the default"),
+        pytest.param("", "", 0, "no StorageClass is among the manifests: the default one", id="no class"),
+        pytest.param("", "storageClassName: fast,", 0, "manifests: fast is taken to be of ebs", id="named"),
+    ],
+)
+def test_volumes_are_of_a_class(
+    tmp_path: Path,
+    types: Path,
+    capsys: pytest.CaptureFixture[str],
+    classes: str,
+    named: str,
+    left: int,
+    said: str,
+) -> None:
+    files = write(tmp_path, POOL, *filter(None, [classes]), WITH_VOLUMES.replace("CLASS", named))
+    assert run(["plan", "-f", files, "--instance-types", str(types), "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert len(json.loads(captured.out)["unschedulable"]) == left
+    assert said in captured.err
+    assert bool(said) is ("StorageClass" in captured.err)
+
+
 def test_same_plan_in_yaml_and_in_words(
     tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

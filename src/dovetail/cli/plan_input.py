@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -51,7 +51,7 @@ from dovetail.model.allowances import Quotas, filled, refusal
 from dovetail.model.offering import InstanceType
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
-from dovetail.model.volumes import binds, completed
+from dovetail.model.volumes import DEFAULT_CLASS, binds, completed
 from dovetail.reading import Manifest, Reading
 from dovetail.reading.replicas import refuse_too_many
 from dovetail.reading.workloads import as_workloads
@@ -61,6 +61,7 @@ _NOT_INSTALLED = frozenset(
     ("test", "test-success", "test-failure", "pre-delete", "post-delete", "pre-rollback", "post-rollback")
 )
 _MOST_PODS = 1_000_000  # of workloads, in one plan
+_EBS = "ebs.csi.aws.com"
 _MOST_NOTES = 5  # of reasons for which pods are left out
 
 Kind = TypeVar("Kind", bound=Object)
@@ -256,7 +257,7 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
         for claim in _of(given, PersistentVolumeClaim)
     )
     have = {claim.key for claim in claims}
-    wanted = (claim for item in _of(given, StatefulSet) for claim in volume_claims_of(item))
+    wanted = [claim for item in _of(given, StatefulSet) for claim in volume_claims_of(item)]
     objects = ClusterObjects(
         pools=_of(given, NodePool),
         claims=_of(given, NodeClaim),
@@ -267,7 +268,7 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
         pdbs=_of(given, PodDisruptionBudget),
         volume_claims=(*claims, *(claim for claim in wanted if claim.key not in have)),
         volumes=tuple(volumes.values()),
-        storage_classes=_of(given, StorageClass),
+        storage_classes=_of(given, StorageClass) or _stand_ins(given, (*claims, *wanted), (*pods, *missing)),
         csi_nodes=_of(given, CSINode),
     )
     return objects, copied
@@ -326,6 +327,33 @@ class _Rules:
 def _stored(pod: Pod) -> bool:
     """True iff a server has the pod."""
     return bool(pod.metadata.uid or pod.spec.node_name)
+
+
+def _stand_ins(
+    given: tuple[Object, ...], claims: Iterable[PersistentVolumeClaim], pods: Iterable[Pod]
+) -> tuple[StorageClass, ...]:
+    """Classes for the volumes, where the manifests are not all that a cluster has, and none is among them."""
+    if any(one.metadata.uid for one in given):
+        return ()
+    specs = [claim.spec for claim in claims if not claim.spec.volume_name]
+    templates = (one.ephemeral for pod in pods for one in pod.spec.volumes if one.ephemeral is not None)
+    specs += [one.volume_claim_template.spec for one in templates]
+    names = {spec.storage_class_name for spec in specs} - {""}
+    if not names:
+        return ()
+    named = ", ".join(sorted(name for name in names if name)) or "the default one"
+    note(
+        f"no StorageClass is among the manifests: {named} is taken to be of {_EBS}, with volumes in the zone "
+        "that their pods go to"
+    )
+    return tuple(
+        StorageClass(
+            metadata=Meta(name=name or "default", annotations={} if name else {DEFAULT_CLASS[0]: "true"}),
+            provisioner=_EBS,
+            volume_binding_mode="WaitForFirstConsumer",
+        )
+        for name in sorted(names, key=lambda name: name or "")
+    )
 
 
 def _of_class(pods: tuple[Pod, ...], classes: tuple[PriorityClass, ...]) -> tuple[Pod, ...]:

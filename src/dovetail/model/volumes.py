@@ -14,6 +14,10 @@ from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 UNSUPPORTED_PROVISIONERS = frozenset({"ebs.csi.eks.amazonaws.com"})
 # Volume plugins of old that a CSI driver has taken over; limits count under the driver's name.
 _MIGRATED = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
@@ -102,6 +106,15 @@ def claims_alone(spec: PodSpec) -> PodSpec:
     return spec if len(claims) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=claims)
 
 
+def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
+    """Of claims that name none, not even "": the newest of those that are said to be the default."""
+    defaults = [
+        one for one in classes if any(one.metadata.annotations.get(key) == "true" for key in DEFAULT_CLASS)
+    ]
+    defaults.sort(key=lambda one: one.metadata.name)
+    return max(defaults, key=lambda one: one.metadata.creation_timestamp, default=None)
+
+
 def claim_uses(pod: Pod, index: VolumeIndex) -> Iterator[ClaimUse]:
     """The pod's volumes that go through claims, in their order."""
     for volume in pod.spec.volumes:
@@ -111,7 +124,10 @@ def claim_uses(pod: Pod, index: VolumeIndex) -> Iterator[ClaimUse]:
         key = f"{pod.metadata.namespace}/{name}"
         claim = index.claims.get(key)
         if claim is not None:
-            class_name = claim.spec.storage_class_name or ""
+            class_name = claim.spec.storage_class_name
+        if class_name is None:
+            default = default_class(index.classes.values())
+            class_name = default.metadata.name if default is not None else ""
         yield ClaimUse(
             key,
             volume.ephemeral is not None,
@@ -164,13 +180,13 @@ def ignored_reason(pod: Pod, index: VolumeIndex) -> str:
     return next((reason for use in claim_uses(pod, index) if (reason := _broken(use))), "")
 
 
-def _claim_of(pod: Pod, volume: Volume) -> tuple[str, str]:
-    """Name of the claim behind a volume ('' if none) and the class that its template names."""
+def _claim_of(pod: Pod, volume: Volume) -> tuple[str, str | None]:
+    """Name of the claim behind a volume ('' if none) and the class that its template names, None if none."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name, ""
     if volume.ephemeral is not None:
         template = volume.ephemeral.volume_claim_template.spec
-        return f"{pod.metadata.name}-{volume.name}", template.storage_class_name or ""
+        return f"{pod.metadata.name}-{volume.name}", template.storage_class_name
     return "", ""
 
 

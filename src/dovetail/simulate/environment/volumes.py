@@ -30,7 +30,7 @@ from dovetail.base.streams import stream
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.model import labels
-from dovetail.model.volumes import BIND_COMPLETED, VolumeIndex, binds, claim_uses
+from dovetail.model.volumes import BIND_COMPLETED, VolumeIndex, binds, claim_uses, default_class
 
 WAIT = "WaitForFirstConsumer"
 
@@ -62,9 +62,13 @@ class Volumes:
         if change != "DELETED" and binds(claim, self._volumes.objects.get(claim.spec.volume_name)):
             self._task(self._complete(claim, {}), claim)
         elif change != "DELETED" and not claim.spec.volume_name:
-            kind = self._classes.objects.get(claim.spec.storage_class_name or "")
+            kind = self._class_of(claim)
             if kind is not None and kind.volume_binding_mode != WAIT:
                 self._task(self._provide(claim, kind, self._draw(claim, kind)), claim)
+
+    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        name, known = claim.spec.storage_class_name, self._classes.objects
+        return default_class(known.values()) if name is None else known.get(name)
 
     def _class_changed(self, change: EventType, _: StorageClass) -> None:
         if change == "ADDED":
@@ -124,7 +128,7 @@ class Volumes:
             await self._client.create(volume)
         except AlreadyExists:
             return
-        await self._complete(claim, {"volumeName": name})
+        await self._complete(claim, {"volumeName": name, "storageClassName": kind.metadata.name})
 
     async def _complete(self, claim: PersistentVolumeClaim, spec: dict[str, str]) -> None:
         """Write down that the claim is bound, with what of its spec is new."""
