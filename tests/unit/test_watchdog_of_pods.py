@@ -21,6 +21,7 @@ from test_violations import (
 )
 from test_watchdog_of_machines import SECOND, STAMP, finish, seen
 
+from dovetail.model.volumes import BIND_COMPLETED
 from dovetail.units.timestamp import to_rfc3339
 
 Edit = Callable[[Document], None]
@@ -425,6 +426,9 @@ def claimed(name: str, volume: str) -> Document:
     return document
 
 
+COMPLETE = {BIND_COMPLETED: "yes"}  # of claims: without it the scheduler takes them for unbound
+
+
 def test_volumes_keep_a_pod_where_they_are() -> None:
     story = cluster()
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}
@@ -433,7 +437,8 @@ def test_volumes_keep_a_pod_where_they_are() -> None:
     terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "pv"}}
     story.put({**volume, "spec": {"nodeAffinity": terms, "claimRef": {"namespace": "d", "name": "data"}}})
-    owner = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "d"}}
+    meta = {"name": "data", "namespace": "d", "annotations": COMPLETE}
+    owner = {"kind": "PersistentVolumeClaim", "metadata": meta}
     story.put({**owner, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}})
     story.put(claimed("a", "data"))
     story.bind("a", "n1")
@@ -467,7 +472,8 @@ def test_a_node_attaches_so_many_volumes(order: tuple[str, str]) -> None:
         source = {"driver": "csi", "volumeHandle": name}
         volume = {"kind": "PersistentVolume", "metadata": {"name": f"pv-{name}"}}
         story.put({**volume, "spec": {"csi": source, "claimRef": {"namespace": "d", "name": name}}})
-        owner = {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d"}}
+        meta = {"name": name, "namespace": "d", "annotations": COMPLETE}
+        owner = {"kind": "PersistentVolumeClaim", "metadata": meta}
         story.put({**owner, "spec": {"volumeName": f"pv-{name}"}, "status": {"phase": "Bound"}})
         story.put(claimed(name, name))
         story.now += MINUTE
