@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -181,6 +182,12 @@ def test_volume_alternatives_are_every_combination() -> None:
         f"{ZONE} In [b]",
     ]
     assert [str(item) for item in volume_alternatives(with_claims("late"), INDEX)] == [f"{ZONE} In [a c]"]
+
+
+def test_volumes_of_before_csi_count_under_the_driver_that_has_taken_them_over() -> None:
+    old = {"csi": None, "awsElasticBlockStore": {"volumeID": "vol-1"}}
+    index = replace(INDEX, volumes={"va": zonal_volume("va", "a", **old)})
+    assert csi_volumes(with_claims("a"), index) == {"ebs.csi.aws.com": frozenset({"va"})}
 
 
 def test_csi_limits_count_each_attachment_once() -> None:

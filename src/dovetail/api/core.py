@@ -279,6 +279,7 @@ class PersistentVolumeSpec(Part, frozen=True, kw_only=True):
     node_affinity: VolumeNodeAffinity | None = None
     storage_class_name: str = ""
     csi: CsiVolumeSource | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None  # of before CSI
     local: dict[str, Any] | None = None
     host_path: dict[str, Any] | None = None
     capacity: ResourceList = {}

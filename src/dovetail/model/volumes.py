@@ -20,7 +20,8 @@ DEFAULT_CLASS = (
 )
 UNSUPPORTED_PROVISIONERS = frozenset({"ebs.csi.eks.amazonaws.com"})
 # Volume plugins of old that a CSI driver has taken over; limits count under the driver's name.
-_MIGRATED = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
+_EBS = "ebs.csi.aws.com"
+_MIGRATED = {"kubernetes.io/aws-ebs": _EBS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class ClaimUse:
     def driver(self) -> str:
         """The CSI driver that attaches the volume; '' if there is none."""
         if self.volume is not None:
-            return self.volume.spec.csi.driver if self.volume.spec.csi else ""
+            spec = self.volume.spec
+            return spec.csi.driver if spec.csi else _EBS if spec.aws_elastic_block_store else ""
         provisioner = self.storage_class.provisioner if self.storage_class else ""
         return _MIGRATED.get(provisioner, provisioner)
 
