@@ -16,7 +16,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, Meta, condition
 from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from dovetail.base.clock import HOUR, MINUTE, SECOND
-from dovetail.base.errors import InstanceNotFound
+from dovetail.base.errors import CreateFailed, InstanceNotFound
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.kube.memory.client import MemoryClient
@@ -45,6 +45,13 @@ def web(name: str, **spec: Any) -> dict[str, Any]:
     made = pod(name, **spec)
     made["metadata"]["labels"] = {"app": "web"}
     return made
+
+
+def came_to_nothing(world: Operated, reason: str, capacity_type: str = "") -> float | None:
+    """How many claims of the pool came to nothing for that reason."""
+    series = {"nodepool": "general", "capacity_type": capacity_type, "termination_mode": "forceful"}
+    policy = "WhenEmptyOrUnderutilized"
+    return world.metrics.value(CLAIMS, reason=reason, consolidation_policy=policy, **series)
 
 
 async def one_claim(world: Operated) -> NodeClaim:
@@ -185,7 +192,21 @@ def test_a_node_that_never_registers_is_given_up() -> None:
         assert claim.metadata.name not in [item.metadata.name for item in world.state.all(NodeClaim)]
         assert claim.status.provider_id not in [item.provider_id for item in await world.cloud.list()]
 
-    play(script)
+    assert came_to_nothing(play(script), "registration_timeout", "on-demand") == 1
+
+
+def test_a_claim_that_never_launches_is_given_up_and_counted() -> None:
+    async def refused(*_: object) -> Instance:
+        raise CreateFailed("throttled", "LaunchFailed")
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting_pool())
+        await world.clock.sleep(10 * SECOND)
+        world.cloud.provider.create = refused  # type: ignore[method-assign]
+        world.create(pod("web"))
+        await world.clock.sleep(6 * MINUTE)
+
+    assert came_to_nothing(play(script), "launch_timeout") == 1
 
 
 def test_a_claim_expires_to_the_second_and_leaves_in_order() -> None:

@@ -34,17 +34,15 @@ _REMEMBERED = 10_000  # claims that were counted
 
 # Ways to end a node: with every consent, with a limit to the wait, and at once.
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
-# Why a claim is given up whose launch was refused.
+# Why a claim is given up whose launch was refused, or that took too long.
 NO_CAPACITY, CLASS_NOT_READY = "insufficient_capacity", "nodeclass_not_ready"
+LAUNCH_TOO_LONG, REGISTRATION_TOO_LONG = "launch_timeout", "registration_timeout"
 
 
 def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) -> None:
     """The claim is being ended now; call it while its pods are still there. Once more, it does not count."""
-    if claim.metadata.uid in context.ended:
+    if not _first(context, claim):
         return
-    context.ended[claim.metadata.uid] = None
-    if len(context.ended) > _REMEMBERED:
-        del context.ended[next(iter(context.ended))]
     series = _series(context, claim, reason, mode)
     node = context.state.node_of(claim)
     name = node.metadata.name if node is not None else ""
@@ -64,8 +62,19 @@ def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) 
 
 
 def count_given_up(context: Context, claim: NodeClaim, reason: str) -> None:
-    """The claim is given up before it has an instance: no node goes, and no pod has to move."""
-    context.metrics.add(CLAIMS, **_series(context, claim, reason, FORCEFUL))
+    """The claim is given up before it has a node: no pod has to move. Once more, it does not count."""
+    if _first(context, claim):
+        context.metrics.add(CLAIMS, **_series(context, claim, reason, FORCEFUL))
+
+
+def _first(context: Context, claim: NodeClaim) -> bool:
+    """True iff the claim has not been counted; from now on it has."""
+    if claim.metadata.uid in context.ended:
+        return False
+    context.ended[claim.metadata.uid] = None
+    if len(context.ended) > _REMEMBERED:
+        del context.ended[next(iter(context.ended))]
+    return True
 
 
 def _series(context: Context, claim: NodeClaim, reason: str, mode: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.definitions import DefinitionGuard
 from dovetail.controllers.brakes.guard import HELD_POLL
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.disrupted import LAUNCH_TOO_LONG, REGISTRATION_TOO_LONG, count_given_up
 from dovetail.controllers.nodeclaim.launch import Launcher
 from dovetail.controllers.nodeclaim.liveness import time_left
 from dovetail.controllers.nodeclaim.register import Held, initialize, register
@@ -159,6 +160,8 @@ class NodeClaimLifecycle:
             return False
         self._report(claim, False)
         await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
+        launched = is_true(claim.status.conditions, LAUNCHED)
+        count_given_up(self._context, claim, REGISTRATION_TOO_LONG if launched else LAUNCH_TOO_LONG)
         return True
 
     def _report(self, claim: NodeClaim, registered: bool) -> None:
