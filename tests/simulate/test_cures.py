@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dovetail.simulate.analysis.cures import of_refusal
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
@@ -121,3 +122,14 @@ def test_each_mistake_has_its_own_cure(given: dict[str, Any], advice: list[str],
     text = played(tmp_path / "play", **given)
     assert [part for part in advice if part not in text] == [], text
     assert "limits" not in text  # which would not help
+
+
+@pytest.mark.parametrize(
+    ("refusal", "cure"),
+    [
+        ("unbound pvc must define a storage class", "storageclass.kubernetes.io/is-default-class"),
+        ('storageclass.storage.k8s.io "fast" not found', "create the storageclass fast"),
+    ],
+)
+def test_what_keeps_volumes_from_being_made(refusal: str, cure: str) -> None:
+    assert cure in of_refusal(refusal)

@@ -69,6 +69,11 @@ _BLOCKED: tuple[tuple[str, str], ...] = (
         "create the {kind} {name}, or name one that is there",
     ),
     (
+        r"unbound pvc must define a storage class",
+        "add a StorageClass with the annotation storageclass.kubernetes.io/is-default-class, or name one in "
+        "the claim",
+    ),
+    (
         r"topology constraint",
         "the rule about other pods leaves no place: relax the spread or affinity, or allow more zones",
     ),
