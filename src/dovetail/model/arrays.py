@@ -88,6 +88,17 @@ def distinct(rows: Amounts) -> Amounts:
     return np.array(sorted(dict(zip(reversed(keys), range(last, -1, -1), strict=True)).values()), np.int64)
 
 
+def numbered(amounts: Amounts, *bits: npt.NDArray[np.uint8]) -> Amounts:
+    """Equal rows get equal numbers (N,), from 0 and in the rows' own order: of amounts (N, M), none of them
+    negative, and then of bits (N, B).
+    """
+    # The bytes of such integers, the highest first, are in the order of their values.
+    raw = np.ascontiguousarray(amounts).astype(">i8").view(np.uint8)
+    keys = _as_bytes(np.concatenate([raw, *bits], axis=1))
+    number = {key: index for index, key in enumerate(sorted(set(keys)))}
+    return np.array([number[key] for key in keys], dtype=np.int64)
+
+
 def _as_bytes(rows: npt.NDArray[np.generic]) -> list[bytes]:
     """Each row as one value."""
     packed = np.ascontiguousarray(rows)

@@ -14,7 +14,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask, alike, share
+from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask, alike, numbered, share
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.colgen.compact_mip import Free, compact_model
@@ -192,10 +192,10 @@ def kinds_of(feasible: Mask, capacity: Amounts, vectors: Amounts, demand: Amount
     `feasible` (S, C), `capacity` (C, R), `vectors` (S, R), `demand` (S,). A kind is feasible where all of its
     pod classes are, if there is such a column.
     """
-    labels = _numbered(vectors, np.packbits(feasible, axis=1))
+    labels = numbered(vectors, np.packbits(feasible, axis=1))
     ratio = ALIKE
     while labels.max(initial=0) >= most:
-        labels = _numbered(on_grid(vectors, ratio), _rules(feasible, capacity, vectors))
+        labels = numbered(on_grid(vectors, ratio), _rules(feasible, capacity, vectors))
         if ratio > 2:
             break  # what is left differs by rules
         ratio **= WIDER
@@ -218,15 +218,6 @@ def _rules(feasible: Mask, capacity: Amounts, vectors: Amounts) -> npt.NDArray[n
     """
     large = np.all(capacity >= vectors.max(axis=0, initial=0), axis=1)
     return np.packbits(feasible[:, large], axis=1)
-
-
-def _numbered(amounts: Amounts, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Equal rows of both get equal numbers, from 0 and in the rows' order."""
-    # The bytes of integers that are not negative, the highest first, are in the order of their values.
-    raw = np.ascontiguousarray(amounts).astype(">i8").view(np.uint8).reshape(len(amounts), -1)
-    keys = [row.tobytes() for row in np.concatenate([raw, bits], axis=1)]
-    number = {key: index for index, key in enumerate(sorted(set(keys)))}
-    return np.array([number[key] for key in keys], dtype=np.int64)
 
 
 @dataclass(slots=True)

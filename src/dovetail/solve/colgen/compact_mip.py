@@ -11,7 +11,7 @@ from dovetail.model.arrays import Amounts, Floats, Mask
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LITTLE, SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
-from dovetail.solve.colgen.highs import MOST_CELLS, integer_program, minimum
+from dovetail.solve.colgen.highs import MOST_CELLS, NO_ENTRIES, Entries, integer_program, minimum
 from dovetail.solve.colgen.pattern_mip import Pattern, Whole, most_nodes
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.tolerances import LESS, PROGRAM
@@ -58,9 +58,9 @@ def whole_nodes(
     takes[: len(pricing.price)] = pricing.takes / np.maximum(pricing.most, 1)
     needs, limits = pricing.vectors / scale, (takes, np.minimum(pricing.most, 1).astype(np.float64))
     demand = pricing.demand.astype(np.float64)
-    model = compact_model(feasible, needs, capacity / scale, (price, most), demand, limits=limits)
-    if size <= _WHOLE_CELLS:
-        model = _sharper(model, pricing, feasible)
+    extra = _shares(pricing, feasible) if size <= _WHOLE_CELLS else NO_ENTRIES
+    sold = price, most
+    model = compact_model(feasible, needs, capacity / scale, sold, demand, limits=limits, extra=extra)
     _in_whole_numbers(model, pricing.demand[np.nonzero(feasible)[0]], most, pods=pods)
     share = HALF if size <= _WHOLE_CELLS else LITTLE
     answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
@@ -79,28 +79,18 @@ def _in_whole_numbers(model: highspy.HighsLp, demand: Amounts, most: Floats, *, 
     model.col_upper_ = np.concatenate([demand, most]).astype(np.float64)
 
 
-def _sharper(model: highspy.HighsLp, pricing: PricingInstance, feasible: Mask) -> highspy.HighsLp:
-    """The model with shares of nodes that whole pods take. `feasible` (S, K): what is sold comes first."""
+def _shares(pricing: PricingInstance, feasible: Mask) -> Entries:
+    """Rows for the model: shares of nodes that pods take. `feasible` (S, K): what is sold comes first."""
     kind_of, column_of = np.nonzero(feasible)
-    first = model.num_col_ - feasible.shape[1]
-    columns: list[Amounts] = []
-    values: list[Floats] = []
+    columns, values = list[Amounts](), list[Floats]()
     for number in range(len(pricing.price)):
         mine = np.flatnonzero(column_of == number)
         for share in shares(pricing.vectors[kind_of[mine]], pricing.capacity[number]):
             some = np.flatnonzero(share)
-            columns.append(np.append(mine[some], first + number))
+            columns.append(np.append(mine[some], len(kind_of) + number))
             values.append(np.append(share[some], -1.0))
-    row = np.repeat(np.arange(len(columns)) + model.num_row_, [len(each) for each in columns])
-    starts = np.array(model.a_matrix_.start_)
-    before = np.repeat(np.arange(model.num_col_), np.diff(starts))
-    column = np.concatenate([before, *columns])
-    row = np.concatenate([np.array(model.a_matrix_.index_), row])
-    value = np.concatenate([np.array(model.a_matrix_.value_), *values])
-    least = np.append(model.row_lower_, np.full(len(columns), -np.inf))
-    most = np.append(model.row_upper_, np.zeros(len(columns)))
-    limits = np.array(model.col_lower_), np.array(model.col_upper_)
-    return integer_program(np.array(model.col_cost_), limits, (least, most), (row, column, value))
+    row = np.repeat(np.arange(len(columns)), [len(each) for each in columns])
+    return (row, np.concatenate(columns), np.concatenate(values)) if columns else NO_ENTRIES
 
 
 def _filled(
@@ -143,39 +133,32 @@ def compact_model(
     demand: Floats,
     *,
     limits: tuple[Floats, Floats] | None = None,
+    extra: Entries = NO_ENTRIES,
 ) -> highspy.HighsLp:
     """Variables: pods per pod class and column that holds it, then nodes, of given price and number (K,).
 
     Rows: one per pod class, then one per column and resource (not positive), then one per limit: what a node
-    of each column takes of it (K, L), and how much there is (L,).
+    of each column takes of it (K, L), and how much there is (L,); then those of `extra`, whose numbers start
+    from 0 (not positive).
     """
     takes, most = limits or (np.zeros((len(has), 0)), np.zeros(0))
     pod_classes, columns, resources = len(needs), len(has), needs.shape[1]
     kind_of, column_of = np.nonzero(feasible)
-    pods = len(kind_of)
-    rows = pod_classes + columns * resources
-    base = pod_classes + column_of[:, None] * resources + np.arange(resources)[None, :]
-    pod_index = np.concatenate([kind_of[:, None], base], axis=1)
-    pod_value = np.concatenate([np.ones((pods, 1)), needs[kind_of]], axis=1)
-    node_index = pod_classes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
-    limit_index = np.tile(rows + np.arange(len(most)), (columns, 1))
-    node_index = np.concatenate([node_index, limit_index], axis=1)
-    node_value = np.concatenate([-has, takes], axis=1)
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = pods + columns, rows + len(most)
-    model.col_cost_ = np.concatenate([np.zeros(pods), nodes[0]])
-    model.col_lower_ = np.zeros(pods + columns)
-    model.col_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), nodes[1]])
-    model.row_lower_ = np.concatenate([demand, np.full(rows - pod_classes + len(most), -highspy.kHighsInf)])
-    model.row_upper_ = np.concatenate(
-        [np.full(pod_classes, highspy.kHighsInf), np.zeros(rows - pod_classes), most]
+    pods, of_nodes = len(kind_of), pod_classes + np.arange(columns * resources).reshape(columns, resources)
+    of_limits = np.tile(pod_classes + of_nodes.size + np.arange(len(most)), (columns, 1))
+    rows = np.column_stack([kind_of, of_nodes[column_of]]), np.hstack([of_nodes, of_limits])
+    values = np.column_stack([np.ones(pods), needs[kind_of]]), np.hstack([-has, takes])
+    lengths = np.repeat([resources + 1, resources + len(most)], [pods, columns])
+    first, more = pod_classes + of_nodes.size + len(most), int(extra[0].max(initial=-1)) + 1
+    entries = (
+        np.concatenate([*(each.ravel() for each in rows), first + extra[0]]),
+        np.append(np.repeat(np.arange(pods + columns), lengths), extra[1]),
+        np.concatenate([*(each.ravel() for each in values), extra[2]]),
     )
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    nodes_from = pods * (resources + 1)
-    starts = np.append(
-        np.arange(0, nodes_from, resources + 1), nodes_from + np.arange(columns + 1) * node_index.shape[1]
-    )
-    model.a_matrix_.start_ = starts.astype(np.int32)
-    model.a_matrix_.index_ = np.concatenate([pod_index.ravel(), node_index.ravel()]).astype(np.int32)
-    model.a_matrix_.value_ = np.concatenate([pod_value.ravel(), node_value.ravel()])
+    least = np.append(demand, np.full(first + more - pod_classes, -np.inf))
+    above = np.concatenate([np.full(pod_classes, np.inf), np.zeros(of_nodes.size), most, np.zeros(more)])
+    price, number = np.append(np.zeros(pods), nodes[0]), np.append(np.full(pods, np.inf), nodes[1])
+    bounds = np.zeros(len(price)), number
+    model = integer_program(price, bounds, (least, above), entries, ordered=not more)
+    model.integrality_ = []
     return model

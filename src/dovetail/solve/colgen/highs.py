@@ -52,16 +52,18 @@ _DEAF_WIDE, _WIDEST = 1e-6, 4096
 _PROBED, _NO_PROBING = 0.05, 1 << 15
 
 Limits = tuple[Floats, Floats]  # the least and the most
+Entries = tuple[Amounts, Amounts, Floats]  # rows, columns and values (N,)
+NO_ENTRIES: Entries = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
 
 
 def integer_program(
-    cost: Floats, limits: Limits, rows: Limits, entries: tuple[Amounts, Amounts, Floats]
+    cost: Floats, limits: Limits, rows: Limits, entries: Entries, *, ordered: bool = False
 ) -> highspy.HighsLp:
     """A program in whole numbers: what variables cost, their least and most, the same of rows, and entries
-    (row, column, value) in any order.
+    in any order; by column and then by row, so that they need not be sorted, if `ordered`.
     """
     row, column, value = entries
-    order = np.lexsort((row, column))
+    order = slice(None) if ordered else np.lexsort((row, column))
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = len(cost), len(rows[0])
     model.col_cost_, (model.col_lower_, model.col_upper_) = cost, limits

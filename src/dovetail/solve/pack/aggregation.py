@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask, holding, share
+from dovetail.model.arrays import Amounts, Floats, Mask, holding, numbered, share
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.matching import port_clashes
 from dovetail.model.ports import HostPort
@@ -274,24 +274,12 @@ def _cells(vectors: Amounts, kind: Amounts) -> Amounts:
     ratio = ALIKE
     most = max(MANY, 2 * len(np.unique(np.column_stack([kind, vectors > 0]), axis=0)))
     while True:
-        numbers = _numbers(np.column_stack([kind, on_grid(vectors, ratio)]))
-        different, cell = np.unique(numbers, return_inverse=True)
-        if len(different) <= most:
-            return cell.reshape(-1).astype(np.int64)
+        cell = numbered(np.column_stack([kind, on_grid(vectors, ratio)]))
+        if cell.max() < most:
+            return cell
         ratio **= WIDER
         if ratio > _NEAR and len(kind) <= _FAR_APART:
             return np.arange(len(kind))
-
-
-def _numbers(rows: Amounts) -> Amounts:
-    """A number per row (L, N) in the rows' own order: numbers are sorted sooner than rows."""
-    found: Amounts = np.zeros(len(rows), dtype=np.int64)
-    for column in rows.T:
-        different, place = np.unique(column, return_inverse=True)
-        found = found * len(different) + place.reshape(-1)
-        if found.max(initial=0) > ENDLESS // (len(rows) + 1):  # before the next one: no number overflows
-            found = np.unique(found, return_inverse=True)[1].reshape(-1)
-    return found
 
 
 def on_grid(vectors: Amounts, ratio: float) -> Amounts:
