@@ -15,6 +15,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, Forbidden
 from dovetail.controllers.provisioning.nominate import LONGEST_SHOW, NOMINATIONS
+from dovetail.controllers.provisioning.openings import FEW_PODS
 from dovetail.model import labels
 from dovetail.testing.guests import node_class
 
@@ -194,6 +195,25 @@ def test_where_no_pod_is_nominated_claims_say_in_which_order_their_nodes_open() 
     assert len(opened) > 1
     found = [turns[name] for one in opened for name in one["nodes"]]
     assert found == sorted(found)
+
+
+def test_where_no_pod_is_nominated_nodes_of_many_pods_open_in_turn_if_they_were_bought_for_that() -> None:
+    turns: dict[str, int] = {}
+
+    async def script(world: Operated) -> None:
+        small = replicas("a-small", FEW_PODS, cpu="100m")
+        world.create(node_class(), pool(), small, replicas("b-large", 4, cpu="3"))
+        await until_bound(world)
+        for claim in world.state.all(NodeClaim):
+            node = world.state.node_of(claim)
+            assert node is not None
+            turns[node.metadata.name] = int(claim.metadata.annotations[labels.OPENS])
+
+    world = play(script, nominate_pods=False)
+    found = [turns[name] for one in world.records("nodes.opened") for name in one["nodes"]]
+    assert found == sorted(found)
+    assert len(found) > 1
+    assert len(world.records("decision")) == 1
 
 
 def test_a_rival_that_carries_plans_out_as_they_come_holds_no_node() -> None:

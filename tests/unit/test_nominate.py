@@ -12,12 +12,11 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.provisioning.causes import leans, open_to
 from dovetail.controllers.provisioning.nominate import (
-    TURN,
-    Turns,
     nomination,
-    planned_turn,
     up,
 )
+from dovetail.controllers.provisioning.planned import planned_turn
+from dovetail.controllers.provisioning.turns import TURN, Turns
 from dovetail.model.labels import NOMINATED, OPENS, REGISTERED
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

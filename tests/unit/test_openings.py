@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dovetail.api.core import Taint
 from dovetail.controllers.provisioning.openings import PLAYS, Filled, Openings
-from dovetail.controllers.provisioning.refit import Refit, planned_node, view_of
+from dovetail.controllers.provisioning.planned import planned_node, view_of
+from dovetail.controllers.provisioning.refit import Refit
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView
 from dovetail.model.plan import Plan

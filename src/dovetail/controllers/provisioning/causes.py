@@ -30,13 +30,17 @@ def open_to(pod: Pod, node: Node) -> bool:
     )
 
 
+def leans_on(pod: Pod) -> set[str]:
+    """Labels on which it hangs where the pod may go: on which values of these have nodes."""
+    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
+    keys = {term.topology_key for term in affinity.required} if affinity else set[str]()
+    rules = [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
+    return keys | {rule.topology_key for rule in rules if rule.topology_key != labels.HOSTNAME}
+
+
 def leans(pod: Pod) -> bool:
     """True iff where the pod may go hangs on which zones, or whatever it names, have nodes."""
-    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
-    rules = pod.spec.topology_spread_constraints
-    return bool(affinity and affinity.required) or any(
-        rule.when_unsatisfiable == "DoNotSchedule" and rule.topology_key != labels.HOSTNAME for rule in rules
-    )
+    return bool(leans_on(pod))
 
 
 def cause(pod: Pod, node: Node | None, there: Iterable[Pod]) -> str:

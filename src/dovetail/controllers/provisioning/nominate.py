@@ -38,6 +38,7 @@ from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.daemons import DaemonPods, closed_to, of_daemons
 from dovetail.controllers.provisioning.exchange import Exchange
 from dovetail.controllers.provisioning.openings import (
+    FEW_PODS,
     MOST_BESIDE,
     MOST_NODES,
     MOST_PODS,
@@ -46,7 +47,9 @@ from dovetail.controllers.provisioning.openings import (
     in_queue,
     resolver,
 )
+from dovetail.controllers.provisioning.planned import planned_turn
 from dovetail.controllers.provisioning.pods import evicts
+from dovetail.controllers.provisioning.turns import Turns
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView
@@ -67,7 +70,6 @@ LOOK_AGAIN = 10 * SECOND  # as often as a pod that waits triggers a plan: the pl
 # and 91 new nodes on a real scheduler; so it was 2 for 300 pods and 35 nodes. Of 453 simulated pods that must
 # be spread over zones, 99.1 % ran on the first plan's nodes; 98.7 % with pauses that began with a second.
 FIRST_PAUSE, LONGEST_PAUSE = SECOND // 10, 16 * SECOND
-TURN = SECOND  # for which one that lost its nomination leaves the turn to others like it
 WITHOUT_RIGHT = 5 * MINUTE  # before it is tried again, after the API server said that it is not allowed
 
 # A node is held for so long after it registered. Of 131 pods that must be spread over zones, 100 % ran on the
@@ -79,9 +81,9 @@ LONGEST_SHOW = SECOND // 2  # until the watch shows what was nominated, before i
 CALM = SECOND // 5  # without a nomination that is taken away: the scheduler may have tried all pods
 LONGEST_CALM = 10 * SECOND  # for which that is waited for, before nodes open
 SETTLED = SECOND // 5  # since a pod got a place: the scheduler has come to it
-# Where nothing is nominated the next nodes open when the scheduler has tried all pods: so long after the last
-# one was bound, and so much for each that waits. The simulated one takes 5 ms for a pod; a real one bound 70
-# a second. Never longer than the last of these, whatever the number of pods.
+# Where nothing is nominated the next nodes open when the scheduler has tried all pods, if it has written to
+# each that it refused; else so long after the last one was bound or refused, and so much for each that waits.
+# The simulated one takes 5 ms for a pod; a real one bound 70 a second. Never longer than the last of these.
 TRY, LONGEST_FILL = SECOND // 100, 3 * SECOND // 2
 LONGEST_BACKOFF = 10 * SECOND  # of the scheduler's: until it tries a pod again that it refused often
 ALL_NODES = "all"  # the one key of the queue that opens nodes
@@ -132,56 +134,6 @@ def _add(path: str, value: object) -> Mapping[str, Any]:
     return {"op": "add", "path": path, "value": value}
 
 
-class Turns:
-    """Pods that are alike and must be spread, nominated to one node: which of them is to be tried next.
-
-    The scheduler counts all that are nominated to a node as if they were there, so of several only the one
-    passes that is tried when the others have lost their nominations. One that gets it again meanwhile keeps
-    the others from passing: it waits until none of them is nominated there, TURN at most.
-    """
-
-    def __init__(self) -> None:
-        self._nominated: dict[tuple[str, str], set[str]] = {}  # by node and owner: keys of pods
-        self._waiting: dict[tuple[str, str], dict[str, int]] = {}  # likewise: key -> until when
-
-    def follow(self, old: Pod | None, new: Pod | None) -> tuple[str, ...]:
-        """Take in a change of a pod; the keys of those that waited for it, once none else keeps them."""
-        before, after = _nominated(old), _nominated(new)
-        if after is not None and new is not None:
-            self._nominated.setdefault(after, set()).add(new.key)
-            self._waiting.get(after, {}).pop(new.key, None)
-        if before is None or before == after or old is None:
-            return ()
-        others = self._nominated.get(before, set())
-        others.discard(old.key)
-        if others:
-            return ()
-        self._nominated.pop(before, None)
-        return tuple(self._waiting.pop(before, ()))
-
-    def wait(self, pod: Pod, node: str, now: int) -> int:
-        """Nanoseconds for which the pod, which lost its nomination to that node, leaves others the turn."""
-        group = _group(pod, node)
-        if group is None or not self._nominated.get(group):
-            return 0
-        until = self._waiting.setdefault(group, {}).setdefault(pod.key, now + TURN)
-        return max(0, until - now)
-
-
-def _nominated(pod: Pod | None) -> tuple[str, str] | None:
-    """The group of a pod that waits and is nominated; None for others."""
-    if pod is None or pod.spec.node_name or pod.deleting or not pod.status.nominated_node_name:
-        return None
-    return _group(pod, pod.status.nominated_node_name)
-
-
-def _group(pod: Pod, node: str) -> tuple[str, str] | None:
-    """That node and the pod's owner; None for a pod without one, and for one that need not be spread."""
-    owner, rules = pod.metadata.controller(), pod.spec.topology_spread_constraints
-    spread = any(rule.when_unsatisfiable == "DoNotSchedule" for rule in rules)
-    return (node, owner.uid) if owner is not None and spread else None
-
-
 class Nominator:
     """Keeps the nominations of pods that wait as their promised places are; opens the nodes that are held.
 
@@ -216,6 +168,8 @@ class Nominator:
         # By the monotonic clock, when nodes were opened last that pods fit on, when a pod was bound last, and
         # when the taints of a node changed last, which has the scheduler try all pods once more.
         self._filling = self._bound = self._stirred = 0
+        # Pods with places that the scheduler refused since nodes were opened last, and when it did so last.
+        self._tried, self._refused = set[str](), 0
         self._lost = 0  # when a nomination was taken away last, by the monotonic clock
         self._unseen: dict[str, int] = {}  # by pod key a version that was written, until the watch shows it
         self._all_seen = asyncio.Event()
@@ -248,6 +202,9 @@ class Nominator:
                 self._resume(new)
             if self._wanted(new):
                 self.queue.add(new.key)
+            if isinstance(old, Pod) and not self._enabled and self._state.promised(new) is not None:
+                self._tried.add(new.key)
+                self._refused = self._context.clock.monotonic()
         elif isinstance(old, Pod):
             self._set.pop(old.key, None)
             if isinstance(new, Pod) and not old.spec.node_name:
@@ -363,7 +320,7 @@ class Nominator:
         """
         machine = Machine(node, claim)
         if not self._enabled or self._context.clock.monotonic() < self._not_before:
-            one_by_one = self._in_turn() and bool(self._state.promised_on(machine))
+            one_by_one = self._in_turn(machine) and bool(self._state.promised_on(machine))
             return one_by_one or (self._holds and self._leans(machine))
         return bool(self._state.promised_on(machine) or self._state.successors_on(machine))
 
@@ -383,9 +340,12 @@ class Nominator:
         ready = {name: self._held[name] for name in self._candidates(behind) if self._opens(name, behind)}
         ready |= {name: self._held[name] for name in self._bootstrap.first()}
         rests = False
-        if ready and self._in_turn() and not self._state.moving():
-            ready = await self._next(ready)
-            rests = not ready
+        claims = {name: self._state.claim_of(node) for name, node in ready.items()}
+        turned = {n: node for n, node in ready.items() if self._in_turn(Machine(node, claims[n]))}
+        if turned and not self._state.moving():
+            following = await self._next(turned)
+            ready = {name: node for name, node in ready.items() if name in following or name not in turned}
+            rests = not following
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         nominated = await self._nominate(ready)
         await asyncio.gather(*(self._open(node) for node in ready.values()))
@@ -393,9 +353,12 @@ class Nominator:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=nominated)
         return SETTLED if self._up or self._order or rests else SECOND
 
-    def _in_turn(self) -> bool:
-        """True iff nodes open one after the other, each when the one before is full."""
-        return self._holds and not self._enabled and len(self._state.pods_on("")) <= MOST_PODS
+    def _in_turn(self, machine: Machine) -> bool:
+        """True iff the node opens once others are full. With many pods: only what was bought for that."""
+        if self._enabled or not self._holds:
+            return False
+        most = MOST_PODS if planned_turn(machine) else FEW_PODS
+        return len(self._state.pods_on("")) <= most
 
     async def _next(self, ready: Mapping[str, Node]) -> dict[str, Node]:
         """Those of the nodes that open next: none while the scheduler fills what was opened last."""
@@ -404,9 +367,11 @@ class Nominator:
         idle = bool(self._order) and self._bound < self._filling
         pause = LONGEST_BACKOFF if idle else min(SETTLED + TRY * len(waiting), LONGEST_FILL)
         ends = [until for name in ready if (until := self._held_until(name)) is not None]
-        overdue = bool(ends) and clock.now() >= min(ends)
+        overdue = bool(ends) and clock.now() >= min(ends) and not self._order
         # Opened while the scheduler tries pods in vain, a node would be filled from the middle of its queue.
-        if clock.monotonic() - max(self._filling, self._bound, self._stirred) < pause and not overdue:
+        tried = bool(self._order) and not idle and all(pod.key in self._tried for pod in waiting)
+        latest = max(self._filling, self._bound, self._stirred, self._refused)
+        if clock.monotonic() - latest < (SETTLED if tried else pause) and not overdue:
             return {}
         one_by_one = 1 < len(ready) <= MOST_NODES and not idle and not overdue
         openings = self._openings(ready, waiting) if one_by_one else None
@@ -420,6 +385,7 @@ class Nominator:
             await asyncio.sleep(0)  # others have their turn between two plays
         self._order = order[1:]
         self._filling = clock.monotonic()
+        self._tried.clear()
         return {name: ready[name] for name in order[0]}
 
     def _planned(self, ready: Mapping[str, Node]) -> list[str]:
@@ -598,7 +564,7 @@ class Nominator:
         What takes the other taints away may itself be pods that the taint keeps off.
         """
         machine = Machine(self._held[name], self._state.claim_of(self._held[name]))
-        leaning = behind and up(machine) and (self._in_turn() or self._leans(machine))
+        leaning = behind and up(machine) and (self._in_turn(machine) or self._leans(machine))
         if leaning and not machine.initialized:  # else the places there hold for a while only
             self._leaning.add(name)
         if up(machine) and not leaning and not self._waits(machine) and not self._bootstrap.keeps(machine):
@@ -682,13 +648,6 @@ class Nominator:
                 return None
         metrics.add(NOMINATIONS, outcome=CLEARED if wanted[-1]["op"] == "remove" else SET)
         return written
-
-
-def planned_turn(machine: Machine) -> int:
-    """When the node was planned to open, from 1 on; 0 where that is not known. Anyone may have written it."""
-    mark = machine.claim.metadata.annotations.get(labels.OPENS, "") if machine.claim is not None else ""
-    number = mark.isascii() and mark.isdigit() and len(mark) <= len(str(MOST_NODES))
-    return int(mark) if number else 0
 
 
 def _name(node: Node | None) -> str:

@@ -26,11 +26,11 @@ from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.scores import Occupancy, best_node
 from dovetail.model.volumes import VolumeIndex
 
-# What is played: a burst of 154 pods on nine nodes takes 4 ms a play. With more of either the nodes open as
-# they come, and together where pods must be spread. hosts-161 on 28 nodes comes to 1.000 of its plan instead
-# of 1.130 with 24 of them at most (two seeds); with 40 nodes and 450 pods three bursts of 342 to 436 pods are
-# up to 23 % cheaper when all are bound, and hosts-380 is 9 and 11 % dearer.
-MOST_PODS, MOST_NODES = 200, 30
+# What is played: a burst of 154 pods on nine nodes takes 4 ms a play, 530 on 26 about 50. With more of either
+# nodes open as they come, and together where pods must be spread. With more than the few pods they do so too
+# where that is expected to cost less (see `refit`).
+FEW_PODS = 200
+MOST_PODS, MOST_NODES = 700, 90
 # Nodes and pods of a cluster beside which openings are played: the view of all of them takes 30 ms.
 MOST_BESIDE = 2_000
 PLAYS = 90  # of different orders, at most: 100 at random and 150 of this search came to 1.10 alike
@@ -77,7 +77,7 @@ class Openings:
     def __init__(self, view: ClusterView, pods: Sequence[Pod], closed: Iterable[str]) -> None:
         """`pods` wait, in the order of the scheduler's queue; `closed` names nodes of the view."""
         self._view = view
-        self._pods = sorted(pods, key=lambda pod: -pod.spec.priority)
+        self.waiting = sorted(pods, key=lambda pod: -pod.spec.priority)  # as the scheduler tries them
         self._kinds = {pod.key: _kind(pod) for pod in pods}
         self._wakes = self._lookers({self._kinds[pod.key]: pod for pod in pods})
         self._wanted = {
@@ -92,7 +92,7 @@ class Openings:
         self._occupancy = Occupancy(view)
         self.steps = 0  # nodes that were looked at for a pod, those that scores chose among three times
         shut = set(self.closed)
-        self._open = [name for name in view.nodes if name not in shut]
+        self.opened = [name for name in view.nodes if name not in shut]
 
     def _lookers(self, kinds: Mapping[object, Pod]) -> dict[object, frozenset[object]]:
         """By kind whose place hangs on where others are: the kinds of which one that is bound wakes it."""
@@ -118,30 +118,68 @@ class Openings:
         taints = {name: self._view.nodes[name].taints for name in self.closed}
         at: dict[str, str] = {}
         idle: list[str] = []
-        there, waiting = list(self._open), list(self._pods)
+        there, waiting = list(self.opened), list(self.waiting)
         for name in order:
-            self._set_taints(name, tuple(one for one in taints[name] if one != OPENING))
+            self._open(name)
             there.append(name)
             before = len(at)
-            waiting = self._fill(waiting, name, there, at)
+            waiting = self.fill(waiting, (name,), there, at)
             idle += [name] * (len(at) == before)
-        for pod in self._pods:
-            if pod.key in at:
-                self._view.remove_pod(pod.key)
-                self._occupancy.count(pod, at[pod.key], -1)
+        self.take_back({pod.key: pod for pod in self.waiting if pod.key in at}, at)
         for name, kept in taints.items():
             self._set_taints(name, kept)
         return Filled(tuple(order), at, tuple(waiting), frozenset(idle))
 
+    def come(self, groups: Iterable[Sequence[tuple[NodeView, Sequence[Pod]]]]) -> Filled:
+        """Nodes come with their daemons, some at a time, and are open; the closed ones open together after
+        them. That is not taken back.
+        """
+        at: dict[str, str] = {}
+        there, waiting = list(self.opened), list(self.waiting)
+        for nodes in groups:
+            for node, daemons in nodes:
+                self.add(node, daemons)
+            names = [node.name for node, _ in nodes]
+            there += names
+            waiting = self.fill(waiting, names, there, at)
+        for name in self.closed:
+            self._open(name)
+        waiting = self.fill(waiting, self.closed, (*there, *self.closed), at)
+        return Filled(self.closed, at, tuple(waiting))
+
+    def _open(self, name: str) -> None:
+        taints = self._view.nodes[name].taints
+        self._set_taints(name, tuple(one for one in taints if one != OPENING))
+
     def _set_taints(self, name: str, taints: tuple[Taint, ...]) -> None:
         self._view.set_node(replace(self._view.nodes[name], taints=taints))
 
-    def _fill(
-        self, waiting: Sequence[Pod], fresh: str, there: Sequence[str], at: dict[str, str]
-    ) -> list[Pod]:
-        """The pods that find no room, in the order in which they were tried last.
+    def take_back(self, pods: Mapping[str, Pod], at: Mapping[str, str]) -> None:
+        """These pods, by key, are on no node any more."""
+        for key, pod in pods.items():
+            self._view.remove_pod(key)
+            self._occupancy.count(pod, at[key], -1)
 
-        What found none before fits on the `fresh` node at most, unless its place hangs on where others are:
+    def add(self, node: NodeView, daemons: Iterable[Pod]) -> None:
+        """One more node, that is open, with its daemons."""
+        self._view.set_node(node)
+        for pod in daemons:
+            self._view.add_pod(pod, node.name)
+            self._occupancy.count(pod, node.name, 1)
+
+    def remove(self, name: str) -> None:
+        """The node, and what is on it, is not there any more."""
+        there = {key: facts.pod for key, facts in self._view.nodes[name].pods.items()}
+        self.take_back(there, dict.fromkeys(there, name))
+        self._view.remove_node(name)
+
+    def fill(
+        self, waiting: Sequence[Pod], fresh: Sequence[str], there: Sequence[str], at: dict[str, str]
+    ) -> list[Pod]:
+        """The pods that find no room, in the order in which they were tried last. `there` are all nodes that
+        are open, and `at` learns where pods went.
+
+        What found none before fits on the `fresh` nodes at most, unless its place hangs on where others are:
         one that is bound may have made way for those, which are tried again after all others.
         """
         # By kind, how many had a place when one was refused, and whether a rule about others had refused it.
@@ -156,7 +194,7 @@ class Openings:
                 looks = kind in self._wakes
                 state, known = len(at) if looks else 0, refused.get(kind)
                 if known is None or known[0] != state:
-                    found, ruled_out = self._fitting(pod, there if looks else (fresh,))
+                    found, ruled_out = self._fitting(pod, there if looks else fresh)
                     if found:
                         self._bind(pod, best_node(pod, found, self._occupancy, 0, "openings").name, at)
                         woken = [key for key, other in looking.items() if kind in self._wakes[other]]

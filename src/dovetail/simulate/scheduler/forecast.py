@@ -34,9 +34,16 @@ from dovetail.controllers.provisioning.causes import (
 )
 from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
-from dovetail.controllers.provisioning.openings import MOST_BESIDE, MOST_NODES, MOST_PODS, Openings
+from dovetail.controllers.provisioning.openings import (
+    FEW_PODS,
+    MOST_BESIDE,
+    MOST_NODES,
+    MOST_PODS,
+    Openings,
+)
 from dovetail.controllers.provisioning.order import in_turn
-from dovetail.controllers.provisioning.refit import Refit, planned_node, view_of
+from dovetail.controllers.provisioning.planned import planned_node, view_of
+from dovetail.controllers.provisioning.refit import Refit
 from dovetail.model.cluster_view import NodeView
 from dovetail.model.filters import Placement
 from dovetail.model.plan import Plan, PlannedClaim
@@ -201,7 +208,8 @@ class _Try:
     def _in_turn(self, coming: Sequence[str]) -> bool:
         """True iff the nodes are held until all are up, and open one after the other."""
         view = self._cluster.view
-        few = len(self._waiting) <= MOST_PODS and len(view.nodes) <= MOST_BESIDE
+        most = MOST_PODS if any(one.opens for one in self._plan.claims) else FEW_PODS
+        few = len(self._waiting) <= most and len(view.nodes) <= MOST_BESIDE
         return not self._nominate and few and 1 < len(coming) <= MOST_NODES
 
     def _one_by_one(self, coming: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dovetail.api.core import Pod
 from dovetail.cluster.nodes import GOES_NEXT
-from dovetail.controllers.provisioning.refit import view_of
+from dovetail.controllers.provisioning.planned import view_of
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
