@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from operated import Operated, play, pool
 from stories import apart, inflate
 
@@ -27,8 +29,8 @@ async def falls_ill(world: Operated, node: Node, kind: str = "AcceleratedHardwar
     await world.client.patch(Node, node.metadata.name, merge=merge, status=True)
 
 
-async def six_nodes(world: Operated) -> list[Node]:
-    lasting = pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]})
+async def six_nodes(world: Operated, *budgets: dict[str, Any]) -> list[Node]:
+    lasting = pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "0"}, *budgets]})
     pods = inflate(6, affinity=apart())
     pods["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
     world.create(node_class(), lasting, pods)
@@ -86,3 +88,45 @@ def test_it_is_off_unless_asked_for() -> None:
         await world.clock.sleep(30 * MINUTE)
 
     assert not play(script).records("claim.deleted")
+
+
+def test_a_budget_for_unhealthy_nodes_holds_repair_up() -> None:
+    async def script(world: Operated) -> None:
+        for sick in (await six_nodes(world, {"nodes": "1", "reasons": ["Unhealthy"]}))[:2]:
+            await falls_ill(world, sick)
+        await world.clock.sleep(10 * MINUTE + 1)
+        assert sum(claim.deleting for claim in world.state.all(NodeClaim)) == 1
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script, gates=ON)
+    assert len(world.records("claim.deleted")) == 2  # one after the other
+    text = "No allowed disruptions for disruption reason Unhealthy due to blocking budget"
+    assert text in world.messages("DisruptionBlocked")
+
+
+def test_a_budget_of_none_for_unhealthy_nodes_turns_repair_off() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world, {"nodes": "0", "reasons": ["Drifted", "Unhealthy"]})
+        await falls_ill(world, sick)
+        await world.clock.sleep(30 * MINUTE)
+
+    assert not play(script, gates=ON).records("claim.deleted")
+
+
+def test_a_node_that_must_not_be_repaired_stays_until_its_mark_is_gone() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        name = sick.metadata.name
+        marked = {"metadata": {"annotations": {labels.DO_NOT_REPAIR: "true"}}}
+        await world.client.patch(Node, name, merge=marked)
+        await falls_ill(world, sick)
+        await world.clock.sleep(30 * MINUTE)
+        assert not world.records("claim.deleted")
+        marked["metadata"]["annotations"][labels.DO_NOT_REPAIR] = "yes"  # says nothing
+        await world.client.patch(Node, name, merge=marked)
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script, gates=ON)
+    assert len(world.records("claim.deleted")) == 1
+    text = 'Repair is blocked through the "karpenter.sh/do-not-repair" annotation'
+    assert text in world.messages("DisruptionBlocked")

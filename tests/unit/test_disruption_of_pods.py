@@ -93,6 +93,27 @@ def test_a_pod_without_a_word_about_its_cost_costs_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stated", "deletion", "cost"),
+    [
+        (str(2**27), None, 2.0),
+        (str(2**27), "-1000000", 2.0),
+        ("dear", str(2**28), 3.0),
+        ("1.5", str(2**28), 3.0),
+        (str(2**31), None, 1.0),  # 32 bits
+        (str(2**31 - 1), None, 10.0),
+        (None, str(2**31), 1.0),
+        (None, " 1", 1.0),
+        (None, "1_0", 1.0),
+    ],
+)
+def test_karpenters_own_cost_of_a_pod_comes_first(
+    stated: str | None, deletion: str | None, cost: float
+) -> None:
+    marks = {"karpenter.sh/disruption-cost": stated, WORD: deletion}
+    assert eviction_cost(pod(annotations={k: v for k, v in marks.items() if v is not None})) == cost
+
+
+@pytest.mark.parametrize(
     ("fields", "never"),
     [
         ({"maxUnavailable": 0}, True),

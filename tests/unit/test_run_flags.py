@@ -54,6 +54,11 @@ def test_gates_that_change_nothing_are_named() -> None:
     )
 
 
+def test_gates_of_karpenter_1_15_are_taken() -> None:
+    gates = "TerminateFirstDrift=false,TerminateFirstRepair=false,PodDeletionCostManagement=true"
+    assert Flags(feature_gates=gates).given() == ("--feature-gates PodDeletionCostManagement=true",)
+
+
 def test_observing_is_one_word() -> None:
     options = read("--observe", "--provider", "aws", "--observe-every", "30s")
     assert (options.observe, options.provider, options.tell_every) == (True, "aws", 30_000_000_000)

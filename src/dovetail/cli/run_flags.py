@@ -31,6 +31,9 @@ _GATES = {
     "NodeOverlay": "",
     "StaticCapacity": "static_capacity",
     "CapacityBuffer": "",
+    "TerminateFirstDrift": "",
+    "TerminateFirstRepair": "",
+    "PodDeletionCostManagement": "",
 }
 
 

@@ -14,6 +14,7 @@ EMPTY = "Empty"
 DRIFTED = "Drifted"
 EXPIRED = "Expired"
 UNDERUTILIZED = "Underutilized"
+UNHEALTHY = "Unhealthy"
 # On a NodeClaim that was bought in place of others: the command, as JSON.
 REPLACES = "dovetail.dev/replaces"
 _NAMED = 5

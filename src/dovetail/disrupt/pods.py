@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,9 +24,9 @@ from dovetail.units.timestamp import parse_rfc3339
 DISRUPTED = Taint(key=labels.DISRUPTED_TAINT, effect="NoSchedule")
 _COST_PER_DELETION_COST = 1 / 2**27
 _COST_PER_PRIORITY = 1 / 2**25
-_LARGEST = (
-    2**31
-)  # of a deletion cost: the API server takes no larger one, and a float holds no number whatever
+# The costs that count: those of 32 bits, as the API server takes them of a deletion cost.
+_COSTS = range(-(2**31), 2**31)
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def owned_by(pod: Pod, kind: str) -> bool:
@@ -191,13 +192,19 @@ def never_allows(budget: PodDisruptionBudget) -> bool:
 
 
 def eviction_cost(pod: Pod) -> float:
-    """1 for an ordinary pod, more for dear ones, -10 to 10: from the deletion cost and the priority."""
-    if not pod.spec.priority and labels.POD_DELETION_COST not in pod.metadata.annotations:
+    """1 for an ordinary pod, more for dear ones, -10 to 10: from the cost it states and the priority."""
+    stated = _stated_cost(pod) if pod.metadata.annotations else 0
+    if not stated and not pod.spec.priority:
         return 1.0
-    try:
-        deletion = int(pod.metadata.annotations.get(labels.POD_DELETION_COST, "0"))
-    except ValueError:
-        deletion = 0
-    deletion = max(-_LARGEST, min(_LARGEST, deletion))
-    cost = 1 + deletion * _COST_PER_DELETION_COST + pod.spec.priority * _COST_PER_PRIORITY
+    cost = 1 + stated * _COST_PER_DELETION_COST + pod.spec.priority * _COST_PER_PRIORITY
     return max(-10.0, min(10.0, cost))
+
+
+def _stated_cost(pod: Pod) -> int:
+    """What its annotation says, Karpenter's own before the ReplicaSet's; 0 for no number of 32 bits."""
+    for name in (labels.DISRUPTION_COST, labels.POD_DELETION_COST):
+        text = pod.metadata.annotations.get(name, "")
+        # No longer text is a number of 32 bits, unless of leading zeros.
+        if len(text) <= 11 and _INTEGER.fullmatch(text) and int(text) in _COSTS:
+            return int(text)
+    return 0

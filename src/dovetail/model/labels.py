@@ -25,6 +25,7 @@ ON_DEMAND = "on-demand"
 RESERVED = "reserved"
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+DO_NOT_REPAIR = "karpenter.sh/do-not-repair"
 NODEPOOL_HASH = "karpenter.sh/nodepool-hash"
 NODEPOOL_HASH_VERSION = "karpenter.sh/nodepool-hash-version"
 NODECLASS_HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
@@ -32,6 +33,8 @@ NODECLASS_HASH_VERSION = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 INSTANCE_PROFILE = "karpenter.k8s.aws/instance-profile-name"
 TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
+# Of pods: what evicting one costs beyond others, whatever its deletion cost is.
+DISRUPTION_COST = "karpenter.sh/disruption-cost"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 # Dovetail's own annotations of NodePools.

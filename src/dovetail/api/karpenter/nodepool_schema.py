@@ -66,7 +66,7 @@ _BUDGET = Schema(
             type="array",
             unique=True,
             max_items=50,
-            items=Schema(type="string", enum=("Underutilized", "Empty", "Drifted")),
+            items=Schema(type="string", enum=("Underutilized", "Empty", "Drifted", "Unhealthy")),
         ),
         "schedule": Schema(
             type="string",

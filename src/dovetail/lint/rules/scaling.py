@@ -309,6 +309,9 @@ GATES = (
     "spotToSpotConsolidation",
     "staticCapacity",
     "capacityBuffer",
+    "terminateFirstDrift",
+    "terminateFirstRepair",
+    "podDeletionCostManagement",
 )
 # The other maps of the chart that take only what they know, "" for the whole.
 PARTS: dict[str, tuple[str, ...]] = {

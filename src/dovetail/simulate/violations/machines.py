@@ -89,7 +89,8 @@ def _became(change: Change, kind: str) -> NodeClaim | None:
 
 def _moves(pod: Pod) -> bool:
     """True iff the pod counts where a node is looked at for being empty."""
-    return not owned_by(pod, "DaemonSet") and labels.POD_DELETION_COST not in pod.metadata.annotations
+    costs = {labels.DISRUPTION_COST, labels.POD_DELETION_COST}
+    return not owned_by(pod, "DaemonSet") and costs.isdisjoint(pod.metadata.annotations)
 
 
 def _stated(claim: NodeClaim) -> str:
