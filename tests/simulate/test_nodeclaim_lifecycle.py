@@ -209,6 +209,23 @@ def test_a_claim_that_never_launches_is_given_up_and_counted() -> None:
     assert came_to_nothing(play(script), "launch_timeout") == 1
 
 
+def test_a_node_with_less_than_was_bought_is_told_of() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        await world.clock.sleep(10 * MINUTE)
+        assert condition((await one_claim(world)).status.conditions, "ConsistentStateFound") is None
+        name, had = claim.status.node_name, (await world.client.list(Node)).items[0].status.capacity
+        for memory, status in (("6Gi", "False"), (str(had["memory"]), "True")):
+            capacity = {"status": {"capacity": {"memory": memory}}}
+            await world.client.patch(Node, name, merge=capacity, status=True)
+            await world.clock.sleep(11 * MINUTE)
+            found = condition((await one_claim(world)).status.conditions, "ConsistentStateFound")
+            assert found is not None and found.status == status
+
+    (message,) = set(play(script).messages("FailedConsistencyCheck"))
+    assert message == "Expected 7577Mi of resource memory, but found 6Gi (81.1% of expected)"
+
+
 def test_a_claim_expires_to_the_second_and_leaves_in_order() -> None:
     async def script(world: Operated) -> None:
         claim = await up(world, pod("web"), expireAfter="10m")

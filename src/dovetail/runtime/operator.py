@@ -33,6 +33,7 @@ from dovetail.controllers.node.evict import EvictionQueue
 from dovetail.controllers.node.repair import NodeRepair
 from dovetail.controllers.node.terminate import NodeTermination
 from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
+from dovetail.controllers.nodeclaim.consistency import Consistency
 from dovetail.controllers.nodeclaim.discover import Discovery
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
@@ -251,6 +252,7 @@ class Operator:
         yield "interruption.instancestatus", InstanceStatus(context).run
         yield "nodeclaim.expiration", NodeClaimExpiration(context).run
         yield "nodeclaim.tagging", NodeClaimTagging(context).queue.run
+        yield "nodeclaim.consistency", Consistency(context).run
         yield "nodeclaim.garbagecollection", ClaimCollection(context).run
         yield "instance.garbagecollection", InstanceCollection(context).run
         yield "nodeclaim.podevents", PodEvents(context).queue.run

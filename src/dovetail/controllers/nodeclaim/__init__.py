@@ -3,6 +3,7 @@
 lifecycle   one reconcile per claim: finalizer, then the steps below, or termination
 launch      buy the instance
 register    match the node to the claim, wait until it can take pods
+consistency nodes that have less than was bought
 discover    how much memory machines turn out to have
 reserved    claims whose capacity reservation ends
 liveness    give up on claims that come to nothing
