@@ -1,6 +1,6 @@
 """LimitRanges and ResourceQuotas, as a real API server of 1.36 answered.
 
-`tests/cluster/test_allowances.py` asks it once more for the same pods.
+`tests/cluster/test_allowances_on_a_server.py` asks it once more for the same pods.
 """
 
 from __future__ import annotations
