@@ -24,6 +24,11 @@ def places(causes: Iterable[dict[str, str]]) -> set[tuple[str, str]]:
     return {(cause["field"], cause["reason"]) for cause in causes}
 
 
+# Reasons of budgets as of Karpenter 1.14, which these were recorded with, and as of 1.15.
+_REASONS = '"Underutilized", "Empty", "Drifted"'
+_REASONS_NOW = f'{_REASONS}, "Unhealthy"'
+
+
 def rule_texts(causes: Iterable[dict[str, str]]) -> set[tuple[str, str]]:
     """(field, message) of every cause but types, patterns and bounds, whose words may differ."""
     texts = set()
@@ -33,5 +38,6 @@ def rule_texts(causes: Iterable[dict[str, str]]) -> set[tuple[str, str]]:
             continue
         # A rule that a server fails to evaluate is simply broken.
         _, found, rule = message.partition(" evaluating rule: ")
-        texts.add((cause["field"], f"Invalid value: {rule}" if found else message))
+        text = f"Invalid value: {rule}" if found else message
+        texts.add((cause["field"], text if _REASONS_NOW in text else text.replace(_REASONS, _REASONS_NOW)))
     return texts
