@@ -184,8 +184,9 @@ def test_settings_become_variables() -> None:
         "SUBNET_REFRESH_INTERVAL": "1m",
         "VM_MEMORY_OVERHEAD_PERCENT": "0.075",
         "AWS_FEATURE_GATES": "NodeClassCEL=false",
-        "FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=false,ReservedCapacity=true,"
-        "SpotToSpotConsolidation=false,StaticCapacity=false",
+        "FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=false,"
+        "PodDeletionCostManagement=false,ReservedCapacity=true,SpotToSpotConsolidation=false,"
+        "StaticCapacity=false,TerminateFirstDrift=false,TerminateFirstRepair=false",
     }
 
 
