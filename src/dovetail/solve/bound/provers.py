@@ -315,11 +315,10 @@ PROVERS = (
     *QUICK,
     # A linear program of kinds and offerings, nodes whole: at most a quarter of what is left.
     Prover("capacities", lambda it: not it.tied and it.open, _capacities),
+    # A knapsack search per offering, with the dual values that packing found.
+    Prover("columns", lambda it: it.dual_values is not None and it.bound < it.hourly, _columns),
     # An integer program per domain: up to 70 % of what is left.
     Prover("rules between pods", lambda it: it.topology is not None and it.open, _topology),
-    # A knapsack search per offering, with the dual values that packing found. Asked before rules between pods
-    # it took up to 580,000 units, and proved nothing where these prove more than resources do.
-    Prover("columns", lambda it: it.dual_values is not None and it.ruled <= it.bound < it.hourly, _columns),
     # An integer program over offerings or patterns, the smaller first, then the other if need be.
     Prover("whole numbers", lambda it: it.open and it.ruled < it.hourly * CLOSE, _whole),
 )
