@@ -68,6 +68,7 @@ BOUNDS = {
     "controllers: Leftover._last": 200,
     "controllers: Offers._known": 10,
     "controllers: Memory._": 50,
+    "controllers: Rescheduling._": 50,
     "controllers: Question.": 50,
     "controllers: Efficiency._known": 50,
     "controllers: Remarks._said": 50,

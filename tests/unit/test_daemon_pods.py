@@ -40,6 +40,7 @@ def pod(
     meta: Document = {
         "name": f"{of}-{at}",
         "namespace": namespace,
+        "uid": f"uid-{of}-{at}",
         "creationTimestamp": f"2026-01-01T00:00:{at:02}Z",
         "ownerReferences": [owner],
         "labels": {"pod-template-generation": generation} if generation else {},

@@ -18,15 +18,21 @@ from dovetail.api.workloads import DaemonSet
 _GENERATION = "pod-template-generation"
 _NEWEST_GENERATION = "deprecated.daemonset.template.generation"
 
+# What a plan looks at of the fields of a spec that differ between pods and their template.
+_ASKED = ("containers", "init_containers", "resources", "overhead", "node_selector", "host_network")
+
 Name = tuple[str, str, str]  # namespace, name and UID of a DaemonSet
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A pod of a DaemonSet: when it was created, which template it is of, and what became of it."""
+    """A pod of a DaemonSet: when it was created, which template it is of, and what it asks for.
+
+    Nothing else of it is kept, such as the name of its node.
+    """
 
     created: str
-    key: str
+    uid: str
     generation: str
     spec: PodSpec
 
@@ -47,19 +53,20 @@ class DaemonPods:
             return
         known, meta = self._newest.get(name), pod.metadata
         if known is not None:
-            if pod.key == known.key and pod.spec is known.spec:
+            if meta.uid == known.uid and _asks(pod.spec) == _asks(known.spec):
                 return
-            if (meta.creation_timestamp, pod.key) < (known.created, known.key):
+            if (meta.creation_timestamp, meta.uid) < (known.created, known.uid):
                 return
+        asked = {field: getattr(pod.spec, field) for field in _ASKED}
         generation = meta.labels.get(_GENERATION, "")
-        self._newest[name] = _Seen(meta.creation_timestamp, pod.key, generation, pod.spec)
+        self._newest[name] = _Seen(meta.creation_timestamp, meta.uid, generation, PodSpec(**asked))
 
     def gone(self, pod: Pod) -> None:
         """Forget a pod that was deleted, if there is no such DaemonSet: anybody may name an owner."""
         name = _owner(pod)
         if name is not None and name not in self._made:
             seen = self._newest.get(name)
-            if seen is not None and seen.key == pod.key:
+            if seen is not None and seen.uid == pod.metadata.uid:
                 del self._newest[name]
 
     def forget(self, daemonset: DaemonSet) -> None:
@@ -109,15 +116,7 @@ def _as_it_runs(daemonset: DaemonSet, pod: PodSpec | None) -> DaemonSet:
             init_containers=tuple(map(_with_requests, template.init_containers)),
         )
     else:
-        spec = msgspec.structs.replace(
-            template,
-            containers=pod.containers,
-            init_containers=pod.init_containers,
-            resources=pod.resources,
-            overhead=pod.overhead,
-            node_selector=pod.node_selector,
-            host_network=pod.host_network,
-        )
+        spec = msgspec.structs.replace(template, **{field: getattr(pod, field) for field in _ASKED})
     filled = msgspec.structs.replace(daemonset.spec.template, spec=spec)
     made = msgspec.structs.replace(daemonset, spec=msgspec.structs.replace(daemonset.spec, template=filled))
     return daemonset if _alike(daemonset, made) else made
@@ -137,7 +136,7 @@ def _with_requests(container: Container) -> Container:
 
 
 def _asks(spec: PodSpec) -> object:
-    """All that a plan looks at, of what differs between pods and their template."""
+    """Those fields, without what no plan looks at: images and names of containers."""
     parts = [
         [(one.resources.requests, one.ports, one.restart_policy) for one in containers]
         for containers in (spec.containers, spec.init_containers)
