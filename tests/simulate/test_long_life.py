@@ -64,6 +64,7 @@ BOUNDS = {
     # The last question, answer, command or change stays until the next one.
     "controllers: KnownNodes._known": 200,
     "watched objects: Promises._vacant": 50,
+    "watched objects: DaemonPods._": 10,  # the newest pod of each DaemonSet: the next will be like it
     "watched objects: Exchange._had": 128,  # names of machines with places that pods left or took, the latest
     "controllers: Leftover._last": 200,
     "controllers: Offers._known": 10,

@@ -15,7 +15,7 @@ from dovetail.solve.bound.provers import highest_ratio
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.exchange_pricing import Exchange
-from dovetail.solve.colgen.generation import Generator, Master, PlannedNode
+from dovetail.solve.colgen.generation import Generator, Master
 from dovetail.solve.colgen.knapsack_pricing import Completions, Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance, usable
 
@@ -121,40 +121,6 @@ def test_a_plan_covers_the_demand_and_the_bound_is_below_the_optimum(some: Prici
             pattern @ generator.dual_values for pattern in patterns(some) if held(some, column, pattern)
         ]
         assert most >= max(held_there, default=0.0) * (1 - 1e-9)
-
-
-@given(pricing())
-@settings(max_examples=60, deadline=None)
-def test_nodes_chosen_anew_hold_the_same_for_no_more(some: PricingInstance) -> None:
-    assume(len(some.price) and some.demand.any())
-    generator = Generator(some, SolveBudget(Budget()))
-    now = generator.search(np.zeros((0, len(some.demand)), dtype=np.int64))
-    alone = np.repeat(np.eye(len(some.demand), dtype=np.int64), some.demand, axis=0)
-    plan = generator.improved(alone)
-    assert sum(item.counts * item.number for item in plan).tolist() == some.demand.tolist()
-    assert all(held(some, item.column, item.counts) for item in plan)
-    before = int(some.price[some.cheapest(alone, owned=True)].sum())
-    assert now.cost * (1 - 1e-6) <= cost_of(some, plan) <= before
-
-
-def cost_of(some: PricingInstance, plan: list[PlannedNode]) -> int:
-    """Nano-dollars per hour."""
-    return sum(int(some.price[item.column]) * item.number for item in plan)
-
-
-def test_groups_of_a_dives_nodes_are_chosen_anew_for_less() -> None:
-    draw = np.random.default_rng(2)
-    vectors = draw.integers(10, 60, (16, 2))
-    capacity = np.array([[100, 100], [210, 190], [390, 420], [100, 200], [210, 400]])
-    price = np.array([10, 19, 37, 12, 23]) * 10**8
-    everywhere, apart = np.ones((16, 5), dtype=np.bool_), np.zeros((16, 16), dtype=np.bool_)
-    some = pricing_instance(everywhere, capacity, price, vectors, apart, draw.integers(2, 12, 16))
-    generator = Generator(some, SolveBudget(Budget(work=1_000_000)))
-    dived = generator.run(np.zeros((0, 16), dtype=np.int64))
-    plan = generator.improved(np.array([item.counts for item in dived for _ in range(item.number)]))
-    assert sum(item.counts * item.number for item in plan).tolist() == some.demand.tolist()
-    assert cost_of(some, dived) > 1.04 * generator.cost
-    assert generator.cost <= cost_of(some, plan) < 1.03 * generator.cost
 
 
 @given(pricing(), st.booleans())

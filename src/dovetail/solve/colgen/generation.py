@@ -6,30 +6,25 @@ for those of negative reduced cost. What is proven on the way is Farley's bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import highspy
 import numpy as np
 
-from dovetail.base.streams import stream
-from dovetail.model.arrays import Amounts, Floats, distinct
+from dovetail.model.arrays import Amounts, Floats
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import CELLS, ENTRY, LITTLE, MOST, SOME, STEP, Part, SolveBudget
+from dovetail.solve.budget import MOST, STEP, Part, SolveBudget
 from dovetail.solve.colgen.exchange_pricing import Exchange
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
-from dovetail.solve.colgen.pattern_mip import Pattern, covering, whole
+from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.tolerances import FEW, GOOD, LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
+from dovetail.solve.tolerances import FEW, LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PASSES, PAYS, WIDE
 
 NEW = 200  # patterns that one round adds
 FEW_NEW = 20  # when a round adds fewer, patterns are looked for in another way
 ROUNDS = 40  # rounds in a row that may gain nothing
-# Nodes that are chosen anew together: with 100,000 units four dives at 1.044 of their fractions in the mean
-# came to 1.025; with 3 to 6 nodes to 1.034, with 6 to 10 to 1.033, with 8 to 14 to 1.032.
-_GROUP = 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,44 +106,17 @@ class Generator:
         self.dual_values = self.dual_values if self.bound else now.dual_values
         return now
 
-    def improved(self, nodes: Amounts) -> list[PlannedNode]:
-        """These nodes (N, I), groups of which are chosen anew from all patterns so far as long as that pays.
-
-        What costs most beyond the worth of its items is in a group more often.
-        """
-        pricing, prices, worth = self.pricing, self.pricing.price, self._last
-        part, draw, idle = self._work.part(LITTLE), stream(0, "solve", "improve"), 0
-        charged, column = prices[self._master.column], pricing.cheapest(nodes, owned=True)
-        while part.left and idle < FEW and (column >= 0).all() and prices[column].sum() > self.cost * GOOD:
-            beyond = np.maximum(prices[column] - nodes @ worth, SOME * prices[column]).tolist()
-            order = np.argsort([draw.expovariate(1.0) / each for each in beyond])
-            group, kept = np.split(order, [draw.randint(*_GROUP)])
-            demand, cost = nodes[group].sum(axis=0), int(prices[column[group]].sum())
-            counts = np.minimum(self._master.counts, demand)
-            self._work.spend(counts.size // CELLS + MANY * ENTRY)
-            counts = counts[np.argsort(-(counts @ worth) / charged, kind="stable")[:MANY]]
-            counts = np.concatenate([counts, _near(nodes[group], demand)])
-            found = covering(counts[distinct(counts)], replace(pricing, demand=demand), cost, self._work)
-            bought, idle = self._whole_nodes(found, demand), idle + 1
-            if bought:
-                nodes = np.concatenate([nodes[kept], [each.counts for each in bought]])
-                column, idle = pricing.cheapest(nodes, owned=True), 0
-        return [PlannedNode(each, int(at), 1) for each, at in zip(nodes, column, strict=True) if at >= 0]
-
     def whole(self, limit: int) -> tuple[list[PlannedNode], int]:
         """A plan for less than `limit`, of all patterns that such a plan can use, empty if none is found; and
         about what any costs at least."""
         prices = int(self.cost), limit
         found = whole(self.pricing, self._last, prices, self._work, extra=self._master.counts)
-        return self._whole_nodes(found.plan, self.pricing.demand), found.bound
-
-    def _whole_nodes(self, plan: Sequence[Pattern], rest: Amounts) -> list[PlannedNode]:
-        """The nodes of a plan for such a demand (I,), of which its patterns may hold more."""
+        rest = self.pricing.demand.copy()
         bought: list[PlannedNode] = []
-        for pattern in plan:
+        for pattern in found.plan:
             for _ in range(pattern.number):
                 rest = self._buy(np.minimum(pattern.counts, rest), 1, rest, bought)
-        return bought
+        return bought, found.bound
 
     def _alone(self) -> Amounts:
         """Per item the pattern of only it that costs least per copy."""
@@ -238,14 +206,6 @@ class Generator:
         number = min(number, int(np.min(rest[held] // counts[held])))
         bought.append(PlannedNode(counts, column, number))
         return rest - counts * number
-
-
-def _near(nodes: Amounts, demand: Amounts) -> Amounts:
-    """The nodes (N, I), two as one, and one with a copy more or less, of no more than the demand (I,)."""
-    one = np.eye(len(demand), dtype=np.int64)[demand > 0]
-    steps = np.concatenate([0 * one[:1], nodes, one, -one])
-    found: Amounts = (nodes[:, None] + steps).reshape(-1, len(demand))
-    return found[np.all((found >= 0) & (found <= demand), axis=1)]
 
 
 @dataclass(frozen=True, slots=True)

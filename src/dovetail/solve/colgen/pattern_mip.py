@@ -111,13 +111,6 @@ def whole(
     return _solved(every, pricing, np.where(dual_values > 0, pricing.demand, 0), (known, bound, limit), work)
 
 
-def covering(counts: Amounts, pricing: PricingInstance, limit: int, work: SolveBudget) -> tuple[Pattern, ...]:
-    """The best choice of these patterns (N, I) for the market's demand if it costs less than `limit`."""
-    column = pricing.cheapest(counts, owned=True)
-    some = _Patterns(counts, pricing.price[column], column, np.zeros(len(column), dtype=np.bool_))
-    return _solved(some.some(np.flatnonzero(column >= 0)), pricing, pricing.demand, (0, 0, limit), work).plan
-
-
 def most_nodes(price: Amounts, demand: Amounts, limit: float) -> Floats:
     """How many nodes of each price (K,) a plan for `demand` can have that costs less than `limit`, (K,).
 

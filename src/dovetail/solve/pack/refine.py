@@ -70,16 +70,11 @@ def refine(packer: Packer, start: Packing, limits: Limits, begun: list[Generator
         values = generator.dual_values[item]
         return Refined(min(start, assembler.run(bought, values), key=rank), values, generator.cost, market)
     generator = _resumed(begun, pricing, packer.instance.work)
-    dived = assembler.run(generator.run(seeds), generator.dual_values)
-    packing = min(start, dived, key=rank)
+    packing = min(start, assembler.run(generator.run(seeds), generator.dual_values), key=rank)
     least = max(market.capacities, generator.cost)
-    many = int(packer.demand.sum()) > MANY_NODES
-    if many and not dived.left.any() and packing.price > least * GOOD:
-        nodes = patterns_of([made.counts for made in dived.candidates], len(packer.items))
-        packing = min(packing, assembler.run(generator.improved(nodes), generator.dual_values), key=rank)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
     # But few patterns take next to no time, and leave nothing to local search.
-    again = few or many or involved
+    again = few or int(packer.demand.sum()) > MANY_NODES or involved
     if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * GOOD:
         if tied:
             least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
