@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
+from test_openings import refitted
 
 from dovetail.controllers.provisioning.by_queue import BIASES, ByQueue, Followed
 from dovetail.controllers.provisioning.openings import FEW_PODS, Filled, Openings
 from dovetail.controllers.provisioning.planned import planned_node, view_of
-from dovetail.controllers.provisioning.refit import Refit
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView
 from dovetail.model.offering import Offering
@@ -41,16 +40,6 @@ def plan_of(problem: Problem) -> Plan:
 def by_queue(problem: Problem) -> ByQueue:
     pods = {one.key: one for one in problem.pods}
     return ByQueue(problem, ClusterView(()), problem.pods, plan_of(problem).claims, pods)
-
-
-def refitted(problem: Problem, plan: Plan) -> Plan:
-    async def ask(question: Problem) -> Plan:
-        return solve(question, Budget(work=50_000))
-
-    async def pause() -> None:
-        await asyncio.sleep(0)
-
-    return asyncio.run(Refit(problem, [one.key for one in problem.pods], ask, pause).better(plan))
 
 
 def opened(problem: Problem, found: Followed | Plan) -> Filled:

@@ -47,7 +47,7 @@ from dovetail.cloud.catalog.file import read_instance_types
 from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
-from dovetail.model.allowances import Quotas, filled, refusal
+from dovetail.model.allowances import Quotas, admitted, filled
 from dovetail.model.offering import InstanceType
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
@@ -247,10 +247,9 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
     counted = tuple(item for item in _counted(reading) if id(item) not in left_out)
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
-    pods = _of_class(pods, _of(given, PriorityClass))
-    rules = _Rules(given)
+    classes, rules = _of(given, PriorityClass), _Rules(given)
     missing, copied = _missing_pods(counted, pods, copying=copying and not rules.any)
-    pods, missing = rules.admitted(pods, _of_class(missing, _of(given, PriorityClass)))
+    pods, missing = rules.admitted(_of_class(pods, classes), _of_class(missing, classes))
     volumes = {volume.metadata.name: volume for volume in _of(given, PersistentVolume)}
     claims = tuple(
         completed(claim) if binds(claim, volumes.get(claim.spec.volume_name)) else claim
@@ -301,12 +300,11 @@ class _Rules:
                 yield pod
                 return
             namespace = pod.metadata.namespace
-            own = self._ranges.get(namespace, ())
-            pod = msgspec.structs.replace(pod, spec=filled(pod.spec, own))
-            if why := refusal(pod, own) or room.refusal(pod):
+            made, why = admitted(pod, self._ranges.get(namespace, ()), room)
+            if why:
                 refused[namespace, why] += 1
             else:
-                yield pod
+                yield made
 
         found = tuple(tuple(chain.from_iterable(map(allowed, each))) for each in (pods, missing))
         for (namespace, why), count in refused.most_common(_MOST_NOTES):

@@ -21,6 +21,12 @@ _TOLD = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limi
 _OTHERS = ("Terminating", "CrossNamespacePodAffinity")
 
 
+def admitted(pod: Pod, ranges: Sequence[LimitRange], quotas: Quotas) -> tuple[Pod, str]:
+    """The pod as the server makes it, and why it refuses it; "" if it does not, and the quotas count it."""
+    made = msgspec.structs.replace(pod, spec=filled(pod.spec, ranges))
+    return made, refusal(made, ranges) or quotas.refusal(made)
+
+
 def filled(spec: PodSpec, ranges: Iterable[LimitRange]) -> PodSpec:
     """The spec with the limits and requests that containers lack; the very same where they lack none."""
     for one in ranges:

@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-import msgspec
-
 from dovetail.api.admission import admit
 from dovetail.api.apiextensions import CustomResourceDefinition, definition_name
 from dovetail.api.codec import decode, encode
@@ -32,7 +30,7 @@ from dovetail.kube.memory.patching import apply_json, clone, merge
 from dovetail.kube.memory.selectors import selection
 from dovetail.kube.memory.store import Change, Key, Record, Store
 from dovetail.kube.memory.watch import Watch, parse_version
-from dovetail.model.allowances import Quotas, filled, refusal
+from dovetail.model.allowances import Quotas, admitted
 from dovetail.units.timestamp import to_rfc3339
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -189,14 +187,15 @@ def with_allowances(store: Store, namespace: str, pod: dict[str, Any]) -> dict[s
     quotas = [one.view for (of, _), one in store.table(ResourceQuota).records.items() if of == namespace]
     if not ranges and not quotas:
         return pod
-    made = decode(pod, Pod)
-    spec = filled(made.spec, sorted(ranges, key=lambda one: one.key))
-    made = msgspec.structs.replace(made, spec=spec)
     there = (one.view for (of, _), one in store.table(Pod).records.items() if of == namespace)
-    why = refusal(made, ranges) or Quotas(quotas, there if quotas else ()).refusal(made)
+    made, why = admitted(
+        decode(pod, Pod),
+        sorted(ranges, key=lambda one: one.key),
+        Quotas(quotas, there if quotas else ()),
+    )
     if why:
         raise _forbidden(pod, why)
-    given = dict(pod["spec"])
+    given, spec = dict(pod["spec"]), made.spec
     for name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         if containers:
             given[name] = [
