@@ -9,9 +9,9 @@ from test_openings import refitted
 
 from dovetail.controllers.provisioning.by_queue import BIASES, ByQueue, Followed
 from dovetail.controllers.provisioning.openings import FEW_PODS, Filled, Openings
-from dovetail.controllers.provisioning.planned import planned_node, view_of
+from dovetail.controllers.provisioning.planned import planned_node
 from dovetail.model import labels
-from dovetail.model.cluster_view import ClusterView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.offering import Offering
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
@@ -46,7 +46,7 @@ def opened(problem: Problem, found: Followed | Plan) -> Filled:
     """What becomes of the pods when the nodes open in the order of the claims."""
     pods = {one.key: one for one in problem.pods}
     nodes = [planned_node(problem, one, pods) for one in found.claims]
-    view = ClusterView(map(view_of, nodes))
+    view = ClusterView(map(NodeView.planned, nodes))
     return Openings(view, problem.pods, [node.name for node in nodes]).play([node.name for node in nodes])
 
 

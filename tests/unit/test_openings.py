@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dovetail.api.core import Taint
 from dovetail.controllers.provisioning.openings import PLAYS, Filled, Openings
-from dovetail.controllers.provisioning.planned import planned_node, view_of
+from dovetail.controllers.provisioning.planned import planned_node
 from dovetail.controllers.provisioning.refit import Refit
 from dovetail.model import labels
-from dovetail.model.cluster_view import ClusterView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.resources import CPU, MEMORY, PODS, pod_requests, total
@@ -35,7 +35,7 @@ def openings(pods: list[Document], cpus: dict[str, int]) -> tuple[Openings, Clus
     """Closed nodes of so many CPUs in one zone, and the pods in their order."""
     rooms = {name: {CPU: 1000 * many, MEMORY: 64 * GIB, PODS: 20} for name, many in cpus.items()}
     nodes = [ExistingNode(name, {labels.ZONE: "zone-a"}, (), room, room) for name, room in rooms.items()]
-    view = ClusterView(map(view_of, nodes))
+    view = ClusterView(map(NodeView.planned, nodes))
     return Openings(view, asked(pods).pods, cpus), view
 
 
@@ -137,7 +137,7 @@ def refitted(problem: Problem, plan: Plan) -> Plan:
 def played(problem: Problem, plan: Plan) -> Filled:
     pods = {one.key: one for one in problem.pods}
     nodes = [planned_node(problem, one, pods) for one in plan.claims]
-    made = Openings(ClusterView(map(view_of, nodes)), problem.pods, [node.name for node in nodes])
+    made = Openings(ClusterView(map(NodeView.planned, nodes)), problem.pods, [node.name for node in nodes])
     return made.play([node.name for node in nodes])
 
 

@@ -13,8 +13,10 @@ from typing import TypeVar
 
 from dovetail.api.core import Node, Pod, Taint
 from dovetail.base.memo import MOST_PODS, by_identity
+from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, AffinityRules, NamespaceLabels, affinity_rules
 from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.problem import ExistingNode
 from dovetail.model.resources import Resources, add, amounts, pod_requests, subtract
 from dovetail.model.selector import NodeRule, node_rule
 from dovetail.model.spread import SpreadRule, spread_rules
@@ -84,6 +86,17 @@ class NodeView:
             taints=node.spec.taints,
             unschedulable=node.spec.unschedulable,
             volume_limits=volume_limits or {},
+        )
+
+    @staticmethod
+    def planned(node: ExistingNode) -> NodeView:
+        """A node of a problem as the scheduler sees it, without its pods."""
+        return NodeView(
+            name=node.name,
+            labels={labels.HOSTNAME: node.name, **node.labels},
+            allocatable=node.allocatable,
+            taints=node.taints,
+            volume_limits=node.volume_limits,
         )
 
     def with_more(self, pods: Iterable[PodFacts]) -> NodeView:

@@ -20,9 +20,9 @@ from msgspec import structs
 from dovetail.api.core import Pod
 from dovetail.base.streams import stream
 from dovetail.controllers.provisioning.openings import Openings
-from dovetail.controllers.provisioning.planned import planned_node, sold, view_of
+from dovetail.controllers.provisioning.planned import planned_node, sold
 from dovetail.model import labels
-from dovetail.model.cluster_view import ClusterView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.resources import CPU, MEMORY, add, fits, pod_requests, total
@@ -77,7 +77,7 @@ class ByQueue:
         closed = {(claim.pool, claim.zone): n for claim, n in zip(self._claims, self._nodes, strict=True)}
         names = [f"closed-{number}" for number in range(len(closed))]
         for name, node in zip(names, closed.values(), strict=True):
-            view.set_node(view_of(_called(name, node)))
+            view.set_node(NodeView.planned(_called(name, node)))
         self._openings = Openings(view, pods, names)
         self._choices = [*((number,) for number in range(len(self._claims))), *self._over_zones()]
 
@@ -158,7 +158,9 @@ class ByQueue:
             name = f"{self._claims[claim].pool}-queue-{number + len(names)}"
             node = _called(name, self._nodes[claim])
             # What is known of a pod is remembered by its key.
-            self._openings.add(view_of(node), [_renamed(pod, f"{name}-{claim}") for pod in node.pods])
+            self._openings.add(
+                NodeView.planned(node), [_renamed(pod, f"{name}-{claim}") for pod in node.pods]
+            )
             names.append(name)
         return names
 

@@ -9,7 +9,6 @@ from dovetail.api.meta import Meta, OwnerReference
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.provisioning.openings import MOST_NODES
 from dovetail.model import labels
-from dovetail.model.cluster_view import NodeView
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
@@ -54,17 +53,6 @@ def daemons(claim: PlannedClaim, asked: Mapping[str, Pod]) -> tuple[Pod, ...]:
         container = Container(resources=ResourceRequirements(requests=requests))
         found.append(Pod(metadata=meta, spec=PodSpec(node_name=claim.name, containers=(container,))))
     return tuple(found)
-
-
-def view_of(node: ExistingNode) -> NodeView:
-    """The node as the scheduler sees it, without its pods."""
-    return NodeView(
-        name=node.name,
-        labels={labels.HOSTNAME: node.name, **node.labels},
-        allocatable=node.allocatable,
-        taints=node.taints,
-        volume_limits=node.volume_limits,
-    )
 
 
 def planned_turn(machine: Machine) -> int:

@@ -27,9 +27,9 @@ from dovetail.controllers.provisioning.openings import (
     Openings,
     resolver,
 )
-from dovetail.controllers.provisioning.planned import planned_node, view_of
+from dovetail.controllers.provisioning.planned import planned_node
 from dovetail.model import labels
-from dovetail.model.cluster_view import ClusterView
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Cost, Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
@@ -176,7 +176,9 @@ class Refit:
             openings = Openings(view, self._to_play(plan), together)
             coming = chance.sample(others, len(others))
             halves = coming[: len(coming) // 2], coming[len(coming) // 2 :]
-            filled = openings.come([[(view_of(nodes[n]), nodes[n].pods) for n in half] for half in halves])
+            filled = openings.come(
+                [[(NodeView.planned(nodes[n]), nodes[n].pods) for n in half] for half in halves]
+            )
             await self._pause()
             costs.append(plan.cost.hourly + await self._more(plan, nodes, filled))
         return sum(costs) // len(costs)
@@ -189,7 +191,7 @@ class Refit:
         """What is there, and these nodes."""
         view = ClusterView((), self._problem.namespaces, self._problem.volumes, self._resolve)
         for node in (*self._there, *nodes):
-            view.set_node(view_of(node))
+            view.set_node(NodeView.planned(node))
             for pod in node.pods:
                 view.add_pod(pod, node.name)
         return view

@@ -9,12 +9,12 @@ command took that one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 from dovetail.api.core import Pod, Toleration
 from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.pods import eviction_turn
-from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.filters import Placement
 from dovetail.model.problem import ExistingNode
@@ -221,13 +221,8 @@ class Rescheduling:
 
 
 def _seen(node: ExistingNode, avoided: bool) -> NodeView:
-    return NodeView(
-        name=node.name,
-        labels={labels.HOSTNAME: node.name, **node.labels},
-        allocatable=node.allocatable,
-        taints=(*node.taints, GOES_NEXT) if avoided else node.taints,
-        volume_limits=node.volume_limits,
-    )
+    seen = NodeView.planned(node)
+    return replace(seen, taints=(*seen.taints, GOES_NEXT)) if avoided else seen
 
 
 def _kind(facts: PodFacts) -> _Kind:

@@ -42,7 +42,7 @@ from dovetail.controllers.provisioning.openings import (
     Openings,
 )
 from dovetail.controllers.provisioning.order import in_turn
-from dovetail.controllers.provisioning.planned import planned_node, view_of
+from dovetail.controllers.provisioning.planned import planned_node
 from dovetail.controllers.provisioning.refit import Refit
 from dovetail.model.cluster_view import NodeView
 from dovetail.model.filters import Placement
@@ -196,7 +196,7 @@ class _Try:
             raise _OutOfTimeError
 
     def _add(self, node: ExistingNode) -> None:
-        self._cluster.set_view(view_of(node))
+        self._cluster.set_view(NodeView.planned(node))
         for pod in node.pods:
             self._cluster.bind(pod, node.name)
 

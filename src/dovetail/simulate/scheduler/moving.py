@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dovetail.api.core import Pod
 from dovetail.cluster.nodes import GOES_NEXT
-from dovetail.controllers.provisioning.planned import view_of
+from dovetail.model.cluster_view import NodeView
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
@@ -62,7 +62,7 @@ class Bindings:
             if self._known.get(node.name) is node:
                 continue
             if node.name not in self._known:
-                self._cluster.set_view(view_of(node))
+                self._cluster.set_view(NodeView.planned(node))
             self._known[node.name] = node
             for pod in node.pods:
                 if pod.key in moved:
