@@ -41,3 +41,15 @@ def rule_texts(causes: Iterable[dict[str, str]]) -> set[tuple[str, str]]:
         text = f"Invalid value: {rule}" if found else message
         texts.add((cause["field"], text if _REASONS_NOW in text else text.replace(_REASONS, _REASONS_NOW)))
     return texts
+
+
+_WAIT = ("spec.disruption.consolidateAfter", "FieldValueRequired")
+
+
+def with_wait(case: Case) -> dict[str, Any] | None:
+    """The object with the consolidateAfter that 1.15 gives it, where 1.14 refused it for lacking one."""
+    if _WAIT not in places(case["expected"].get("causes", ())):
+        return None
+    document = case["object"]
+    spec = document["spec"]
+    return {**document, "spec": {**spec, "disruption": {**spec["disruption"], "consolidateAfter": "0s"}}}

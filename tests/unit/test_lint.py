@@ -27,6 +27,7 @@ apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata:
   name: default
+  annotations: {team: 7} # who owns it
 spec:
   disruption: # when nodes go
     consolidationPolicy: WhenEmpty
@@ -60,9 +61,9 @@ def test_every_finding_has_its_place_and_errors_end_with_one(
     form = rf"{re.escape(str(pool))}:(\d+:\d+) (\w+) (\w+): .+: .+; .+"
     heads = [re.match(form, line) for line in lines[:-1]]
     assert [head.groups() for head in heads if head] == [
-        ("7:3", "NP012", "error"),
-        ("12:7", "NP006", "error"),
-        ("14:12", "NP004", "warning"),
+        ("6:17", "IN006", "error"),
+        ("13:7", "NP006", "error"),
+        ("15:12", "NP004", "warning"),
     ]
     assert lines[-1] == "2 errors, 1 warning; 3 can be fixed by --fix"
 
@@ -83,7 +84,7 @@ def test_what_is_mended_keeps_comments_and_order(pool: Path, capsys: pytest.Capt
     assert "expireAfter: 2592000s  # a month" in text
     before, after = yaml.safe_load(POOL), yaml.safe_load(text)
     assert list(after["spec"]) == list(before["spec"])
-    assert after["spec"]["disruption"] == {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}
+    assert after["metadata"]["annotations"] == {"team": "7"}
     assert after["spec"]["template"]["spec"]["requirements"][0]["key"] == "kubernetes.io/arch"
 
 
@@ -101,14 +102,14 @@ def test_what_is_right_is_not_written_anew(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("flags", "codes"),
     [
-        ([], {"NP004", "NP006", "NP012"}),
+        ([], {"NP004", "NP006", "IN006"}),
         (["--select", "NP00"], {"NP004", "NP006"}),
-        (["--select", "np006,NP012"], {"NP006", "NP012"}),
+        (["--select", "np006,IN006"], {"NP006", "IN006"}),
         (["--select", "duration-without-unit"], {"NP006"}),
-        (["--ignore", "NP"], set()),
+        (["--ignore", "NP"], {"IN006"}),
         (["--select", "NP004", "--ignore", "NP"], {"NP004"}),
-        (["--extend-select", "NP020"], {"NP004", "NP006", "NP012", "NP020"}),
-        (["--select", "ALL", "--ignore", "NP01"], {"NP004", "NP006", "NP020"}),
+        (["--extend-select", "NP020"], {"NP004", "NP006", "IN006", "NP020"}),
+        (["--select", "ALL", "--ignore", "IN"], {"NP004", "NP006", "NP020"}),
     ],
 )
 def test_rules_are_selected_by_code_beginning_and_name(
@@ -127,14 +128,14 @@ def test_a_rule_that_does_not_exist_is_reported(pool: Path, capsys: pytest.Captu
 
 def test_comments_silence_lines_and_files(pool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = POOL.replace("# a month", "# noqa: NP006").replace(
-        "  disruption:", "  # It was so before. noqa\n  disruption:"
+        "  annotations:", "  # It was so before. noqa\n  annotations:"
     )
     pool.write_text(text)
     # A comment that only ends in the word says nothing.
-    assert {row["code"] for row in _rows(capsys, str(pool))} == {"NP004", "NP012"}
-    pool.write_text(text.replace("# It was so before. noqa", "# noqa: NP012, NP013"))
+    assert {row["code"] for row in _rows(capsys, str(pool))} == {"NP004", "IN006"}
+    pool.write_text(text.replace("# It was so before. noqa", "# noqa: IN006, NP013"))
     assert {row["code"] for row in _rows(capsys, str(pool))} == {"NP004"}
-    pool.write_text("# dovetail: noqa: NP\n" + POOL)
+    pool.write_text("# dovetail: noqa: NP, IN\n" + POOL)
     assert _rows(capsys, str(pool)) == []
 
 
@@ -152,16 +153,16 @@ def test_sarif_names_rule_place_and_level(pool: Path, capsys: pytest.CaptureFixt
     rules = ran["tool"]["driver"]["rules"]
     first = ran["results"][0]
     assert document["version"] == "2.1.0"
-    assert rules[first["ruleIndex"]]["id"] == first["ruleId"] == "NP012"
+    assert rules[first["ruleIndex"]]["id"] == first["ruleId"] == "IN006"
     assert first["level"] == "error"
     place = first["locations"][0]["physicalLocation"]
-    assert place["region"] == {"startLine": 7, "startColumn": 3}
+    assert place["region"] == {"startLine": 6, "startColumn": 17}
 
 
 def test_github_gets_annotations(pool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["check", str(pool), "-o", "github"])
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith(f"::error file={pool},line=7,col=3,title=NP012 consolidate-after-missing::")
+    assert first.startswith(f"::error file={pool},line=6,col=17,title=IN006 number-for-text::")
 
 
 def test_the_settings_that_are_known_are_those_of_the_chart() -> None:

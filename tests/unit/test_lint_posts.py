@@ -118,15 +118,6 @@ IN_WORDS = {
         INFLATE,
         "WL005",
     ),
-    51: (
-        POOL
-        + "  disruption: {budgets: [{nodes: 10%}]}\n  template: {spec: {requirements: [], "
-        + REF
-        + "}}\n",
-        POOL + "  disruption: {consolidateAfter: 0s, budgets: [{nodes: 10%}]}\n"
-        "  template: {spec: {requirements: [], " + REF + "}}\n",
-        "NP012",
-    ),
     54: (
         V1 + BY_NAME % "amazon-eks-node-1.30-v2024" + TERMS,
         V1 + BY_NAME % "amazon-eks-node-al2023-x86_64-standard-1.30-*" + TERMS,

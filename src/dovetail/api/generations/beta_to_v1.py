@@ -80,9 +80,10 @@ def pool_fields(edit: Editor) -> None:
             "WhenEmptyOrUnderutilized",
             "WhenUnderutilized always removed empty nodes too, and is called so in v1",
         )
-        edit.set(where, "0s", "v1 wants it said; WhenUnderutilized did not wait for pods to settle")
+        why = "v1 wants it said up to Karpenter 1.14; WhenUnderutilized did not wait for pods to settle"
+        edit.set(where, "0s", why)
     elif not edit.has(*where):
-        edit.set(where, "Never", "v1 wants it said, and it was off")
+        edit.set(where, "Never", "it was off, and v1 takes it to be 0s")
     expire: Path = ("spec", "disruption", "expireAfter")
     new: Path = ("spec", "template", "spec", "expireAfter")
     if edit.has(*expire):

@@ -96,7 +96,7 @@ def _pool(result: Upgraded, name: str) -> None:
     if isinstance(edit.get(*where, "disruption"), dict) and not edit.has(
         *where, "disruption", "consolidateAfter"
     ):
-        why = "v1 wants it said; WhenUnderutilized did not wait"
+        why = "v1 wants it said up to Karpenter 1.14; WhenUnderutilized did not wait"
         edit.set((*where, "disruption", "consolidateAfter"), "0s", why)
     expire: Path = (*where, "disruption", "expireAfter")
     edit.move(expire, (*where, "expireAfter"), "it belongs to the node in v1")

@@ -197,7 +197,7 @@ def _pool(result: Upgraded, alpha: bool) -> None:
         why = "WhenUnderutilized always removed empty nodes too, and is called so in v1"
         edit.set(policy, "WhenEmptyOrUnderutilized", why)
     if edit.has("spec", "disruption") and edit.get(*policy) != "WhenEmpty":
-        why = "v1 wants it said; WhenUnderutilized did not wait for pods to settle"
+        why = "v1 wants it said up to Karpenter 1.14; WhenUnderutilized did not wait for pods to settle"
         edit.set(("spec", "disruption", "consolidateAfter"), "0s", why)
     if edit.has("spec", "disruption", "expireAfter"):
         why = "it belongs to the node now: forceful, and part of drift"

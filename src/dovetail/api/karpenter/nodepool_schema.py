@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dovetail.api.karpenter import common_rules
@@ -83,8 +84,7 @@ _BUDGET = Schema(
 
 DISRUPTION = Schema(
     type="object",
-    default={"consolidateAfter": "0s"},
-    required=("consolidateAfter",),
+    default={},
     properties={
         "budgets": Schema(
             type="array",
@@ -93,7 +93,7 @@ DISRUPTION = Schema(
             default=[{"nodes": "10%"}],
             rules=(schedule_with_duration,),
         ),
-        "consolidateAfter": DURATION_OR_NEVER,
+        "consolidateAfter": replace(DURATION_OR_NEVER, default="0s"),
         "consolidationPolicy": Schema(
             type="string",
             default="WhenEmptyOrUnderutilized",

@@ -105,8 +105,6 @@ def _code_of(fault: Fault) -> str:
         return "NC002"
     if last in _DURATIONS and re.fullmatch(r"\d+", str(fault.value)):
         return "NP006"
-    if last == "consolidateAfter" and error.message == "Required value":
-        return "NP012"
     if "'schedule' must be set with 'duration'" in error.message:
         return "NP010"
     if any(_VARIABLE.search(text) for _, text in _texts(fault.value, ())):
@@ -268,19 +266,6 @@ def duration_without_unit(inventory: Inventory) -> Iterator[Remark]:
             "durations are text such as 30s, 10m or 720h; v1alpha5 counted seconds",
             f"write {fault.value}s if seconds are meant",
             partial(_write, path, f"{fault.value}s") if path else None,
-        )
-
-
-@rule("NP012", "consolidate-after-missing", _ERROR, "A disruption block without consolidateAfter")
-def consolidate_after_missing(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _faults_of(inventory, "NP012"):
-        parent = steps(_nowhere(fault).value, fault.error.path.rpartition(".")[0])
-        yield _remark(
-            fault,
-            "disruption without consolidateAfter",
-            "v1 wants it as soon as there is a disruption block; v1beta1 took 0s",
-            "add consolidateAfter: 0s, or how long pods must have been still",
-            partial(_write, (*parent, "consolidateAfter"), "0s") if parent else None,
         )
 
 
@@ -455,6 +440,5 @@ RULES = (
     class_setting_in_pool,
     duration_without_unit,
     schedule_without_duration,
-    consolidate_after_missing,
     role_and_profile,
 )
