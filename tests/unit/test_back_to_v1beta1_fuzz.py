@@ -47,6 +47,7 @@ V1_ONLY = (
     "capacityReservationSelectorTerms",
     "connectionTracking",
     "cpuOptions",
+    "enclaveOptions",
     "ipPrefixCount",
     "kubelet",
     "networkInterfaces",

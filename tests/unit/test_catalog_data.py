@@ -201,6 +201,8 @@ def of_class(**spec: object) -> NodeSettings:
         ),  # 4 and 3 of them
         ({"cpuOptions": {"nestedVirtualization": "enabled"}}, ["m8i.large"], ["m5.large", "m7g.large"]),
         ({"cpuOptions": {"nestedVirtualization": "disabled"}}, ["m8i.large", "m5.large"], []),
+        ({"enclaveOptions": {"enabled": True}}, ["m5.xlarge"], ["m5.large", "t3.large"]),
+        ({"enclaveOptions": {"enabled": False}}, ["m5.large"], []),
         ({"connectionTracking": {"udpTimeout": 30}}, ["m5.large", "m7g.large"], ["m4.large", "m5.metal"]),
         (
             {"cpuOptions": {"nestedVirtualization": "enabled"}, "connectionTracking": {"udpTimeout": 30}},

@@ -227,6 +227,14 @@ def test_a_class_that_changed_since_the_choice_leaves_types_out() -> None:
         made(types("m5.large"), wanted)
 
 
+def test_enclaves_run_where_the_class_says_so() -> None:
+    _, (template,) = made(types("m5.large", "m5.xlarge"), launch(enclaveOptions={"enabled": True}))
+    assert [item.name for item in template.types] == ["m5.xlarge"]
+    assert template.data["EnclaveOptions"] == {"Enabled": True}
+    _, (template,) = made(types("m5.xlarge"), launch(enclaveOptions={"enabled": False}))
+    assert template.data["EnclaveOptions"] == {"Enabled": False}
+
+
 def test_every_interface_with_addresses_has_its_own_in_ipv6() -> None:
     listed = [
         {"networkCardIndex": 0, "deviceIndex": device, "interfaceType": kind}

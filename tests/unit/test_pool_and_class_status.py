@@ -209,6 +209,7 @@ def test_what_the_hash_of_a_pool_covers(changed: dict[str, Any], drifts: bool) -
         ({"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"kmsKeyID": "key"}}]}, True),
         ({"associatePublicIPAddress": False}, True),
         ({"detailedMonitoring": True}, True),
+        ({"enclaveOptions": {"enabled": True}}, True),
         ({"context": "c"}, True),
         ({"cpuOptions": {"nestedVirtualization": "enabled"}}, True),
         (

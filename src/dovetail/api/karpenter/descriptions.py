@@ -261,6 +261,8 @@ EC2_NODE_CLASS = {
     "spec.cpuOptions": "Options of the processor.",
     "spec.cpuOptions.nestedVirtualization": "Whether virtual machines may run on the node.",
     "spec.detailedMonitoring": "Whether EC2 reports metrics every minute.",
+    "spec.enclaveOptions": "Nitro Enclaves.",
+    "spec.enclaveOptions.enabled": "Whether they may run on the node; only types that can are launched then.",
     "spec.instanceProfile": "The instance profile of nodes; instead of role.",
     "spec.kubelet": "Settings of the kubelet by their own names, such as maxPods.",
     "spec.role": "The IAM role of nodes; an instance profile is made for it. Instead of instanceProfile.",

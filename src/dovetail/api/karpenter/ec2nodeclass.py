@@ -89,6 +89,7 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     context: str = ""
     cpu_options: dict[str, Any] = {}
     detailed_monitoring: bool | None = None
+    enclave_options: dict[str, Any] = {}
     ip_prefix_count: int | None = None
     network_interfaces: tuple[dict[str, Any], ...] = ()
 

@@ -133,6 +133,7 @@ _PROPERTIES = {
         type="object", properties={"nestedVirtualization": Schema(type="string", enum=_SWITCH)}
     ),
     "detailedMonitoring": BOOLEAN,
+    "enclaveOptions": Schema(type="object", required=("enabled",), properties={"enabled": BOOLEAN}),
     "instanceProfile": Schema(type="string", rules=(rules.profile_given,)),
     "instanceStorePolicy": Schema(type="string", enum=("RAID0",)),
     "ipPrefixCount": Schema(type="integer", format="int32", minimum=0),

@@ -126,6 +126,8 @@ def runs(record: TypeRecord, settings: NodeSettings) -> bool:
         return False
     if settings.connection_tracking and record.hypervisor != "nitro":
         return False
+    if settings.enclaves and not record.nitro_enclaves:
+        return False
     if settings.placement and settings.placement not in record.placements:
         return False
     return not settings.interfaces or _takes(record, settings.interfaces)

@@ -42,6 +42,7 @@ class NodeSettings:
     reserved_enis: int = 0
     interfaces: tuple[Interface, ...] = ()  # that the class lists; without any, EC2's one
     nested_virtualization: bool = False  # True iff virtual machines shall run on the nodes
+    enclaves: bool = False  # True iff Nitro Enclaves may run on the node
     connection_tracking: bool = False  # True iff the class sets timeouts of idle connections
     placement: str = ""  # the strategy of the class's placement group
     # The class's own words where they depend on the type (see `on`); the fields above lack those values.
@@ -100,6 +101,7 @@ class NodeSettings:
             interfaces=tuple(map(_interface, spec.network_interfaces)),
             nested_virtualization=spec.cpu_options.get("nestedVirtualization") == "enabled",
             connection_tracking=bool(spec.connection_tracking),
+            enclaves=bool(spec.enclave_options.get("enabled")),
             placement=placement,
             expressions=spec.kubelet if depends else {},
         )

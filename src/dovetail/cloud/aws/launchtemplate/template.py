@@ -301,7 +301,7 @@ def _data(launch: Launch, group: _Group) -> Document:
         "BlockDeviceMappings": _volumes(launch),
         "CapacityReservationSpecification": _reservation(launch, group.reservation),
         "CpuOptions": {name[:1].upper() + name[1:]: value for name, value in spec.cpu_options.items()},
-        "EnclaveOptions": {"Enabled": _SANDBOX in launch.requests},
+        "EnclaveOptions": {"Enabled": spec.enclave_options.get("enabled", _SANDBOX in launch.requests)},
         "IamInstanceProfile": {"Name": launch.instance_profile} if launch.instance_profile else {},
         "ImageId": group.image.id,
         "InstanceMarketOptions": {"MarketType": group.market} if group.market else {},
