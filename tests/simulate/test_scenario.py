@@ -12,6 +12,7 @@ from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.simulate.scenario.latency import Distribution, Latency
+from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
 
 GOOD = """\
@@ -158,6 +159,23 @@ def test_more_pods_than_can_be_played_are_counted_and_not_made(
         load(scenario)
     assert caught.value.path == path
     assert str(caught.value.source).endswith("a.yaml")
+
+
+def test_changes_need_not_be_whole_objects(tmp_path: Path) -> None:
+    """The second file changes what the first one made; replicas that nobody writes stay as they are then."""
+    changes = "changes: [{at: '21:10', file: changes/b.yaml}, {at: '21:00', file: changes/a.yaml}]\n"
+    scenario = _write(tmp_path, GOOD.replace("nodeGroups:", f"{changes}nodeGroups:"))
+    (scenario / "changes").mkdir()
+    head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+    pod = "{metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: x}]}}"
+    whole = f"{head}spec: {{replicas: 2, selector: {{matchLabels: {{app: web}}}}, template: {pod}}}\n"
+    (scenario / "web.yaml").write_text(whole)
+    (scenario / "changes" / "a.yaml").write_text(f"{head}spec: {{replicas: 3}}\n")
+    part = "spec: {template: {spec: {nodeSelector: {eks.amazonaws.com/nodegroup: base}}}}\n"
+    (scenario / "changes" / "b.yaml").write_text(head + part)
+    found = simulate(load(scenario).until(HOUR))
+    pods = [record for record in found.records if record["kind"] == "pod.created"]
+    assert len(pods) == 2 + 1 + 3
 
 
 def test_a_missing_field(tmp_path: Path) -> None:

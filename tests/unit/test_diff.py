@@ -130,6 +130,18 @@ def test_nodes_drift_by_the_rules_of_the_controllers(
             assert (one["drifts"] is None) == (one["zone"] in stays)
 
 
+def test_the_fields_that_change_are_enough(dump: Path, tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    whole = general(lambda spec: spec["template"]["spec"].update(expireAfter="24h"))
+    part: Document = {key: whole[key] for key in ("apiVersion", "kind", "metadata")}
+    part["spec"] = {"template": {"spec": {"expireAfter": "24h"}}}
+    answers = []
+    for index, new in enumerate((whole, part)):
+        back = tmp_path / f"back-{index}.yaml"
+        found = asked(capsys, "diff", dump, "-f", applied(tmp_path, new), "--undo", back, *QUICK)
+        answers.append((found["changed"], found["nodes"], back.read_text()))
+    assert answers[0] == answers[1]
+
+
 def test_what_only_the_account_knows_is_left_open(
     dump: Path, tmp_path: Path, capsys: CaptureFixture[str]
 ) -> None:

@@ -259,3 +259,63 @@ def test_records_beside_manifests_are_left_out(tmp_path: Path) -> None:
     assert found.notes[0] == f"{tmp_path}/history.jsonl: left out, its lines have neither apiVersion nor kind"
     with pytest.raises(InputError, match="apiVersion is required"):  # who names the file means it
         read([tmp_path / "history.jsonl"])
+
+
+BUDGET = """\
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: shop}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+"""
+SCALER = """\
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop, labels: {team: a}}
+spec:
+  minReplicas: 2
+  maxReplicas: 9
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+"""
+
+
+def test_parts_are_laid_over_the_objects_they_name(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(BUDGET + SCALER + "---\n" + ROLLOUT)
+    known = read([old]).manifests
+    new.write_text(
+        "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: web, namespace: shop}, "
+        "spec: {maxReplicas: 20, minReplicas: null}}\n---\n"
+        "{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: web}, spec: {replicas: 5}}\n---\n"
+        + BUDGET.replace("maxUnavailable: 1", "maxUnavailable: 3")
+    )
+    scaler, rollout, budget = read([new], onto=known).manifests
+    target = known[1].document["spec"]["scaleTargetRef"]
+    assert scaler.document["spec"] == {"maxReplicas": 20, "scaleTargetRef": target}
+    assert scaler.document["metadata"]["labels"] == {"team": "a"}
+    assert scaler.given["spec"] == {"maxReplicas": 20, "minReplicas": None}
+    assert rollout.document["spec"]["replicas"] == 5
+    assert rollout.document["spec"]["template"] == known[2].document["spec"]["template"]
+    assert rollout.given == rollout.document
+    assert budget.given == budget.document  # a whole object is what it says
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("web", "maxReplicas: 0", "must be greater than 0"),
+        ("web", "maxReplicsa: 3", "unknown field"),
+        ("wbe", "maxReplicas: 3", "scaleTargetRef"),  # there is none of that name
+    ],
+)
+def test_what_a_part_makes_is_admitted_as_a_whole(
+    tmp_path: Path, name: str, fields: str, message: str
+) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(SCALER)
+    head = f"apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: {name}, namespace: shop}}\n"
+    new.write_text(f"{head}spec:\n  {fields}\n")
+    with pytest.raises(InputError) as caught:
+        read([new], onto=read([old]).manifests)
+    assert message in str(caught.value)
+    assert caught.value.source == str(new)

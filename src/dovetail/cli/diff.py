@@ -6,7 +6,7 @@ import atexit
 import json
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -63,7 +63,8 @@ def diff(
         What `dovetail snapshot` or `kubectl get -o json` wrote, or a folder with a scenario.yaml, which is
         played for as long as --after says; several files are taken together.
     filename
-        The new manifests: files, or folders of them. Whole objects.
+        The new manifests: files, or folders of them. Of an object that is there, the fields that change are
+        enough.
     kubeconfig
         Read the cluster of this kubeconfig file, by get and list alone.
     context
@@ -93,8 +94,8 @@ def diff(
         An answer to read, or JSON.
     """
     from dovetail.cli import diff_output
-    from dovetail.cli.new_objects import check_new, check_quota, way_back
-    from dovetail.cli.question import Question, read_manifests, show
+    from dovetail.cli.new_objects import check_quota, way_back
+    from dovetail.cli.question import Question, show
     from dovetail.cli.runs_output import remark, time_of
     from dovetail.cli.savings_plan import savings_plan_of
 
@@ -106,8 +107,7 @@ def diff(
         raise InputError(
             "means nothing for a cluster that is not played", source="--after", remedy="leave it out"
         )
-    fresh = read_manifests(list(map(str, filename)), recursive=True, strict=False).manifests
-    check_new(fresh, filename)
+    fresh: tuple[Manifest, ...] = ()
     assumed: dict[str, str] = {}
     originals: list[dict[str, Any]] = []
     sold: frozenset[str] = frozenset()
@@ -117,7 +117,7 @@ def diff(
             raise InputError("only one of a scenario and --kubeconfig can be given", source=str(played))
         if instance_types is not None:
             raise InputError("a scenario has its own", source="--instance-types", remedy="leave it out")
-        found, now, sold, region, fresh, assumed, originals = _played(played, begins, fresh, region)
+        found, now, sold, region, fresh, assumed, originals = _played(played, begins, filename, region)
         given = [str(found)]
     else:
         given = list(map(str, cluster))
@@ -137,6 +137,8 @@ def diff(
             remedy="give a file of: dovetail snapshot -o cluster.json.gz, or --kubeconfig FILE",
         )
     old = question.reading
+    if played is None:
+        fresh = _new(filename, old.manifests)
     lacking = played is None and _is_snapshot(old)
     change = _Change.of(old, fresh, redact=lacking)
     back = way_back(old.manifests, fresh, originals, incomplete=lacking)
@@ -165,11 +167,20 @@ def _scenario(cluster: Sequence[Path]) -> Path | None:
     return found[0] if found else None
 
 
+def _new(filename: Sequence[Path], onto: Iterable[Manifest]) -> tuple[Manifest, ...]:
+    from dovetail.cli.new_objects import check_new
+    from dovetail.cli.question import read_manifests
+
+    found = read_manifests(list(map(str, filename)), recursive=True, strict=False, onto=onto).manifests
+    check_new(found, filename)
+    return found
+
+
 def _played(
-    scenario: Path, begins: int, fresh: tuple[Manifest, ...], region: str | None
+    scenario: Path, begins: int, filename: Sequence[Path], region: str | None
 ) -> tuple[Path, int, frozenset[str], str, tuple[Manifest, ...], dict[str, str], list[dict[str, Any]]]:
     """The cluster as a file once so much is played, the instant, what is sold there, and the new objects."""
-    from dovetail.cli.new_objects import rewritten
+    from dovetail.cli.new_objects import objects_of, rewritten
     from dovetail.reading import read_objects
     from dovetail.reading.located import Located
     from dovetail.simulate.questions.stage import cluster_after
@@ -180,6 +191,7 @@ def _played(
     if region is not None:
         raise InputError("a scenario has a region of its own", source="--region", remedy="leave it out")
     before = originals(scenario)
+    fresh = _new(filename, objects_of(known, before))
     assumed: dict[str, str] = {}
     if before:  # a replay: the account's selectors mean nothing in the simulated one
         objects, assumed = rewritten(known, fresh, before)

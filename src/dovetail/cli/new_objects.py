@@ -20,8 +20,11 @@ _META = ("name", "namespace", "labels", "annotations")
 _STAMPS = ("kubectl.kubernetes.io/last-applied-configuration", "-hash", "-hash-version")
 
 
-def new_files(paths: Sequence[Path]) -> list[Path]:
-    """Those below folders as well; raises InputError for what cannot be read, under the user's own names."""
+def new_manifests(paths: Sequence[Path], onto: Iterable[Manifest]) -> tuple[list[Path], tuple[Manifest, ...]]:
+    """The files, also those below folders, and what they make of the objects that they are laid `onto`.
+
+    Raises InputError for what cannot be read, under the user's own names.
+    """
     from dovetail.cli.messages import note
     from dovetail.reading import read
     from dovetail.reading.sources import STDIN_PATH, files_of
@@ -30,8 +33,17 @@ def new_files(paths: Sequence[Path]) -> list[Path]:
         remedy = "write it to a file, which can be read for each way to go about it"
         raise InputError("standard input can be read only once", source="--filename", remedy=remedy)
     found = [Path(one) for path in paths for one, _ in files_of(str(path), recursive=True, note=note)]
-    check_new(read(found).manifests, paths)
-    return found
+    fresh = read(found, onto=onto).manifests
+    check_new(fresh, paths)
+    return found, fresh
+
+
+def objects_of(known: Scenario, originals: Sequence[Mapping[str, Any]]) -> tuple[Manifest, ...]:
+    """Those of a scenario; of a replay those that it rewrote are as the account has them."""
+    from dovetail.reading import Located, read_objects
+
+    old = read_objects(Located(dict(each)) for each in originals)
+    return (*known.manifests, *old.manifests)
 
 
 def check_new(fresh: Sequence[Manifest], paths: Sequence[Path]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dovetail.cli.searching import Search
     from dovetail.cloud.choice import SpotRange
     from dovetail.model.problem import Problem
-    from dovetail.reading import Reading
+    from dovetail.reading import Manifest, Reading
 
 _PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
 
@@ -235,14 +235,16 @@ class Question:
         return Source(region=place.name if place else "", file=self.instance_types)
 
 
-def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Reading:
-    """The manifests that -f names; what a user should know of them is said."""
+def read_manifests(
+    paths: Sequence[str], *, recursive: bool, strict: bool, onto: Iterable[Manifest] = ()
+) -> Reading:
+    """The manifests that -f names, laid `onto` others; what a user should know of them is said."""
     from dovetail.base.collector import uncollected
     from dovetail.cli import messages
     from dovetail.reading import read, without_auto_mode
 
     with uncollected():
-        reading = without_auto_mode(read(paths, recursive=recursive, strict=strict))
+        reading = without_auto_mode(read(paths, recursive=recursive, strict=strict, onto=onto))
     for line in reading.notes:
         messages.note(line)
     return reading

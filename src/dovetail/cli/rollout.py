@@ -52,7 +52,8 @@ def rollout(
     scenario
         The folder with a scenario.yaml; `dovetail replay --keep` makes one of a real cluster.
     filename
-        The new manifests: files, or a folder of them. Whole objects.
+        The new manifests: files, or a folder of them. Of an object that is there, the fields that change are
+        enough.
     after
         When they are applied, from the start of the scenario, less than a day: time for the cluster to come
         up before.
@@ -77,9 +78,8 @@ def rollout(
     """
     from rich.console import Console
 
-    from dovetail.cli.new_objects import check_quota, new_files, of_quota, rewritten, way_back
+    from dovetail.cli.new_objects import check_quota, new_manifests, objects_of, of_quota, rewritten, way_back
     from dovetail.cli.runs_output import processes_of, progress, remark, time_of
-    from dovetail.reading import read
     from dovetail.simulate.experiment.runs import Job, played
     from dovetail.simulate.experiment.variant import Variant
     from dovetail.simulate.questions.rollout import alternatives, course
@@ -95,17 +95,18 @@ def rollout(
     if limit is not None and limit > length:
         message = f"{within} is more than the {watch} that are watched"
         raise InputError(message, source="--within", remedy=f"watch longer: --watch {within}")
-    files, at = new_files(filename), time_of_day(known, begins)
     before = originals(scenario)
+    files, fresh = new_manifests(filename, objects_of(known, before))
+    at = time_of_day(known, begins)
     assumed: dict[str, str] = {}
     if before:  # a replay: the account's selectors mean nothing in the simulated one
-        objects, assumed = rewritten(known, read(files).manifests, before)
+        objects, assumed = rewritten(known, fresh, before)
         extra = Addition(objects_later={at: objects}, duration=begins + length)
     else:
         extra = Addition(later={at: files}, duration=begins + length)
     number = known.seed if seed is None else seed
     if undo is not None:
-        way_back(known.manifests, read(files).manifests, before).write(undo)
+        way_back(known.manifests, fresh, before).write(undo)
     for subject, text in sorted(assumed.items()):
         remark(f"Assumed of the new objects: {subject}: {text}")
     found: dict[str, Course] = {}

@@ -27,6 +27,7 @@ from dovetail.reading.documents import documents
 from dovetail.reading.generations import today
 from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
+from dovetail.reading.parts import Part, whole
 from dovetail.reading.paths import at, steps
 from dovetail.reading.refusals import broken, refusal, subject, unknown_field
 from dovetail.reading.served import ServedPod
@@ -65,6 +66,11 @@ class Manifest:
     @cached_property
     def document(self) -> dict[str, Any]:
         return _served(self.located.value) if self.admitted is None else self.admitted
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that it gives an object of its kind and name: all, unless it is a part of one."""
+        return self.located.given if isinstance(self.located, Part) and not self.foreign else self.document
 
     @property
     def source(self) -> str:
@@ -107,16 +113,26 @@ class Reading:
     left_out: tuple[Owned, ...] = ()
 
 
-def read(paths: Sequence[Path | str], *, recursive: bool = False, strict: bool = False) -> Reading:
+def read(
+    paths: Sequence[Path | str],
+    *,
+    recursive: bool = False,
+    strict: bool = False,
+    onto: Iterable[Manifest] = (),
+) -> Reading:
     """All objects of files, folders and standard input ("-"), in order.
 
     Kinds of Kubernetes that Dovetail does not read, such as Secret, are checked for typos and left out;
     kinds of other groups are counted, or taken for workloads where they carry a pod template. In objects that
     come from a server, what Dovetail does not know is noted, in others it is an error. With `strict` all of
-    that is an error. Raises InputErrors with everything that is wrong, each with file, line, path and remedy.
+    that is an error. A manifest that is no whole object changes the one of its kind and name in `onto`.
+    Raises InputErrors with everything that is wrong, each with file, line, path and remedy.
     """
     reader = _Reader(strict=strict)
-    found = documents(paths, recursive=recursive, note=reader.note, fault=reader.fault)
+    known = {item.written: item.located for item in onto}
+    found: Iterable[Located] = documents(paths, recursive=recursive, note=reader.note, fault=reader.fault)
+    if known:
+        found = (whole(located, known) for located in found)
     for located in today(found, note=reader.note, fault=reader.fault):
         reader.take(located)
     return reader.reading()

@@ -21,12 +21,13 @@ from dovetail.api.scheme import KINDS
 from dovetail.api.workloads import BUILT_IN_PRIORITIES, PriorityClass
 from dovetail.base.clock import HOUR, Clock
 from dovetail.base.errors import ApiError, Forbidden, NotFound
+from dovetail.base.mergepatch import clone, merge
 from dovetail.base.streams import stream
 from dovetail.kube.memory import rules, texts
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.kube.memory.disruption import DisruptionController, check_eviction, evicted
 from dovetail.kube.memory.garbage import FINALIZERS, Collector
-from dovetail.kube.memory.patching import apply_json, clone, merge
+from dovetail.kube.memory.patching import apply_json
 from dovetail.kube.memory.selectors import selection
 from dovetail.kube.memory.store import Change, Key, Record, Store
 from dovetail.kube.memory.watch import Watch, parse_version

@@ -15,7 +15,7 @@ from dovetail.kube.http import wire
 from dovetail.kube.http.client import HttpClient
 from dovetail.kube.http.transport import Request
 from dovetail.reading import Manifest
-from dovetail.simulate.scenario.manifests import Change, in_order, wanted
+from dovetail.simulate.scenario.manifests import Change, in_order, laid_over, wanted
 
 _ROUNDS = 120  # in which everything is taken away; each takes half a second
 _MERGE = "application/merge-patch+json"
@@ -81,7 +81,8 @@ class Objects:
                 self._made.append((kind, meta.name, namespace))
             except AlreadyExists:
                 if patch:
-                    await self._ask("PATCH", wire.path(kind, namespace, meta.name), document, _MERGE)
+                    fields = laid_over(manifest)
+                    await self._ask("PATCH", wire.path(kind, namespace, meta.name), fields, _MERGE)
         except ApiError as error:
             raise _refused(manifest, error) from None
 

@@ -5,7 +5,7 @@ Where one is refused, the error names the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,16 @@ def apply(server: MemoryServer, manifests: Iterable[Manifest]) -> None:
 
 def wanted(manifest: Manifest) -> dict[str, Any]:
     """The document without what says which object of which server it was."""
-    document = manifest.document
+    return _plain(manifest.document)
+
+
+def laid_over(manifest: Manifest) -> dict[str, Any]:
+    """The merge patch for an object that is there: what the manifest has replaces what the object has."""
+    fields = _plain(manifest.given)
+    return {key: value for key, value in fields.items() if key not in ("apiVersion", "kind", "status")}
+
+
+def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     meta = {key: value for key, value in document["metadata"].items() if key not in _OF_A_SERVER}
     return {**document, "metadata": meta}
 
@@ -127,14 +136,11 @@ async def make_changes(clock: Clock, server: MemoryServer, log: EventLog, change
 
 
 def _apply(server: MemoryServer, manifest: Manifest) -> None:
-    """Fields that the manifest has replace those of the object; an object that is not there is created."""
+    """An object that is not there is created."""
     meta, kind = manifest.object.metadata, type(manifest.object)
     try:
         server.get(kind, meta.name, meta.namespace)
     except NotFound:
         server.create(wanted(manifest))
         return
-    merge = {
-        key: value for key, value in wanted(manifest).items() if key not in ("apiVersion", "kind", "status")
-    }
-    server.patch(kind, meta.name, meta.namespace, merge_patch=merge)
+    server.patch(kind, meta.name, meta.namespace, merge_patch=laid_over(manifest))

@@ -133,6 +133,7 @@ class ScenarioFolder:
         self.folder = path.parent if path.name == FILE_NAME else path
         self._file = Document.read(_find(self.folder))
         self._beside: Reading | None = None  # read when the scenario itself was found sound
+        self._later: dict[Path, Reading] = {}  # of changes
         self._read: dict[tuple[Callable[[Path], Any], Path], Any] = {}
 
     def scenario(self, *, trace: Path | None = None, changes: Sequence[FieldChange] = ()) -> Scenario:
@@ -145,7 +146,7 @@ class ScenarioFolder:
         _check_groups(file, document.source)
         if self._beside is None:
             self._beside = _manifests(self.folder)
-        later = tuple(self._changes(document, file, start))
+        later = tuple(self._changes(document, file, start, self._beside.manifests))
         for given in (self._beside.manifests, *(change.manifests for change, _ in later)):
             refuse_too_many(given, MOST_PODS, "a simulation")
             refuse_endless(given, MOST_PODS, "a simulation")
@@ -177,7 +178,7 @@ class ScenarioFolder:
         return found
 
     def _changes(
-        self, document: Document, file: ScenarioFile, start: int
+        self, document: Document, file: ScenarioFile, start: int, beside: Sequence[Manifest]
     ) -> Iterator[tuple[Change, tuple[str, ...]]]:
         """With the notes on what was read."""
         for i, change in enumerate(file.changes):
@@ -192,7 +193,10 @@ class ScenarioFolder:
                 complaint = "manifests beside the scenario are applied at the start"
                 raise document.error(complaint, f"changes[{i}].file", remedy=remedy)
             at = next_time(start, second_of_day(change.at), file.timezone)
-            reading = self._once(_read_one, path)
+            if path not in self._later:  # what files before it added may be changed too
+                added = (item for each in self._later.values() for item in each.manifests)
+                self._later[path] = read([path], onto=(*beside, *added))
+            reading = self._later[path]
             yield Change(at, reading.manifests), reading.notes
 
     def _visits(self, document: Document, file: ScenarioFile, given: Path | None) -> tuple[Visit, ...]:
@@ -229,10 +233,6 @@ class ScenarioFolder:
         if not path.is_file():
             raise document.error(f"there is no file {name!r}", where)
         return path
-
-
-def _read_one(path: Path) -> Reading:
-    return read([path])
 
 
 def _refuse_empty(scenario: Scenario) -> None:

@@ -1,0 +1,66 @@
+"""Manifests that hold only what is to change of an object: they are laid over the object itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail.api.admission import admit, schema_of
+from dovetail.api.scheme import BY_GVK
+from dovetail.base.errors import BadRequest, Invalid
+from dovetail.base.mergepatch import merge
+from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of
+from dovetail.reading.located import Located
+from dovetail.reading.refusals import subject
+
+
+@dataclass(frozen=True)
+class Part(Located):
+    """Some fields of an object, which are `given`; `value` is the object with them."""
+
+    given: Any = None
+
+
+def whole(located: Located, known: Mapping[tuple[str, str], Located]) -> Located:
+    """The document, or if it is no object by itself, what it makes of the known one of its kind and name.
+
+    `known` is by (kind, namespace/name). As in a JSON merge patch lists are replaced, and a null removes.
+    """
+    document = located.value
+    base = known.get(_key(document))
+    if base is None or _stands_alone(document):
+        return located
+    old = base.value
+    if group_of(old["apiVersion"]) != group_of(str(document["apiVersion"])):
+        return located
+    return Part(
+        merge(old, document),
+        located.source,
+        located.line,
+        located.column,
+        located.text,
+        located.spans,
+        located.outer,
+        given=document,
+    )
+
+
+def _key(document: dict[str, Any]) -> tuple[str, str]:
+    named = subject(document)
+    kind, name = named["kind"], named["name"]
+    found = BY_GVK.get((str(document.get("apiVersion")), kind))
+    if found is not None and not found.NAMESPACED:
+        return kind, name.rpartition("/")[2]
+    return kind, name if "/" in name else f"{DEFAULT_NAMESPACE}/{name}"
+
+
+def _stands_alone(document: dict[str, Any]) -> bool:
+    """Of another group's kind nobody knows what it needs."""
+    try:
+        if schema_of(document) is None:
+            return False
+        admit(document)
+    except (BadRequest, Invalid, TypeError, RecursionError):
+        return False
+    return True
