@@ -11,8 +11,8 @@ import pytest
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
-from dovetail.simulate.scenario.latency import Distribution, Latency
 from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario.latency import Distribution, Latency
 from dovetail.simulate.scenario.scenario import load
 
 GOOD = """\

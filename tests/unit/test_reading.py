@@ -313,8 +313,8 @@ def test_what_a_part_makes_is_admitted_as_a_whole(
 ) -> None:
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
     old.write_text(SCALER)
-    head = f"apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: {name}, namespace: shop}}\n"
-    new.write_text(f"{head}spec:\n  {fields}\n")
+    head = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+    new.write_text(f"{head}metadata: {{name: {name}, namespace: shop}}\nspec:\n  {fields}\n")
     with pytest.raises(InputError) as caught:
         read([new], onto=read([old]).manifests)
     assert message in str(caught.value)
