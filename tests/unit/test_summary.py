@@ -71,6 +71,7 @@ def test_figures() -> None:
         "bound": 2,
         "unbound": 1,
         "unboundPlaceholders": 1,
+        "preempted": {},
         "pendingSeconds": {"p50": 1.0, "p90": 51.0, "p99": 51.0, "max": 51.0},
     }
     nodes = {"launched": 2, "terminated": 1, "peak": 2, "base": 1, "initial": 0, "launchFailures": 1}
@@ -97,6 +98,24 @@ def test_figures() -> None:
     assert (found["eventLogSha256"], found["seed"], found["scenario"]) == ("f" * 64, 7, "small")
     assert (found["wallSeconds"], found["simulatedSeconds"]) == (1.23, 3600.0)
     assert found["assumptions"] == ["prices of spot instances are estimates"]
+
+
+def test_who_gave_way_is_counted_without_placeholders() -> None:
+    pods = [("a", "DaemonSet/ne"), ("b", "DaemonSet/ne"), ("c", "StatefulSet/db"), ("d", "Deployment/spare")]
+    events = [
+        record(
+            5, "event", reason="Preempted", object=f"Pod/shop/{pod}", message="Preempted by pod u on node n"
+        )
+        for pod, _ in pods
+    ]
+    made = [
+        record(0, "pod.created", pod=f"shop/{pod}", owner=owner, placeholder=pod == "d")
+        for pod, owner in pods
+    ]
+    summary = summarize([*made, *events], RUN)
+    assert summary.pods.preempted == {"DaemonSet/ne": 2, "StatefulSet/db": 1}
+    shown = text(summary_table(summary))
+    assert "3 pods gave way to a higher priority: 2 of DaemonSet/ne, 1 of StatefulSet/db" in shown
 
 
 def test_waiting_figures() -> None:

@@ -248,6 +248,34 @@ def test_a_pod_that_the_controller_leaves_alone_waits_for_no_batch() -> None:
     assert "create the storageclass gp3" in told
 
 
+@pytest.mark.parametrize(
+    ("owner", "advice"), [("DaemonSet/ne", "system-node-critical"), ("StatefulSet/db", "as high as theirs")]
+)
+def test_who_lost_its_room_to_a_higher_priority_is_told_so(owner: str, advice: str) -> None:
+    event = {"object": "Pod/shop/a", "reason": "Preempted", "message": "Preempted by pod u on node n1"}
+    records = log(
+        (0, "pod.created", {"pod": "shop/a", "owner": owner}),
+        bound(1, "n1"),
+        running(2, "n1"),
+        (10, "event", event),
+        deleted(10),
+        (10, "pod.created", {"pod": "shop/b", "owner": owner}),
+        unschedulable(10, "shop/b"),
+        (40, "pod.bound", {"pod": "shop/b", "node": "n1"}),
+        (42, "pod.running", {"pod": "shop/b", "node": "n1"}),
+    )
+    first, second = waits(records, END * SECOND)
+    assert (first.preempted, second.preempted) == (True, False)
+    assert "pods of a higher priority took the room" in explain(second)
+    assert advice in explain(second)
+
+
+def test_a_daemon_pod_without_room_waits_for_no_batch() -> None:
+    records = log((0, "pod.created", {"pod": "shop/a", "owner": "DaemonSet/ne"}), unschedulable(1))
+    (wait,) = waits(records, 60 * SECOND)
+    assert {part: length // SECOND for part, length in wait.parts.items() if length} == {"scheduling": 60}
+
+
 def test_a_name_used_twice_is_two_pods() -> None:
     records = log(created(0), bound(1, "n1"), deleted(5), created(6), bound(8, "n1"))
     first, second = waits(records, END * SECOND)

@@ -117,6 +117,14 @@ def of_failure(message: str) -> str:
     return CAPACITY
 
 
+def of_preemption(owner: str) -> str:
+    """Of a pod that waits for room which pods of a higher priority took from its owner's pods."""
+    name = "system-node-critical, say" if owner.startswith("DaemonSet/") else "as high as theirs"
+    return (
+        f"pods of a higher priority took the room of this owner's pods; a priorityClassName, {name}, keeps it"
+    )
+
+
 def _cures(message: str) -> Iterator[str]:
     parts = [message] if message.startswith("no nodepools found") else message.split("; ")
     meant = [part for part in parts if not part.startswith(_SOFT)] or parts

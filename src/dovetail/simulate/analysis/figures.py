@@ -35,6 +35,7 @@ class PodFigures(Figures, frozen=True, kw_only=True):
     bound: int
     unbound: int  # not bound and not deleted at the end
     unbound_placeholders: int  # those of them with a priority below 0
+    preempted: dict[str, int]  # by owner: gave way to a higher priority; without those below 0, which are to
     pending_seconds: Quantiles
 
 

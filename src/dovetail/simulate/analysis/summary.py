@@ -153,6 +153,11 @@ def _pods(found: Sequence[Wait]) -> PodFigures:
         bound=len(bound),
         unbound=len(left),
         unbound_placeholders=sum(wait.placeholder for wait in left),
+        preempted=dict(
+            Counter(
+                wait.owner or NO_OWNER for wait in found if wait.preempted and not wait.placeholder
+            ).most_common()
+        ),
         pending_seconds=quantiles(wait.pending for wait in bound if not wait.placeholder),
     )
 

@@ -21,6 +21,7 @@ from dovetail.simulate.analysis.figures import (
 from dovetail.simulate.analysis.waiting import PARTS
 
 _OWNERS = 8
+_PREEMPTED = 3
 _SMALLEST = 0.05  # seconds
 
 
@@ -63,6 +64,8 @@ def _figures(summary: Summary) -> Table:
     table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
     for label, (workload, why) in zip(chain(["Refused"], repeat("")), summary.refused.items(), strict=False):
         table.add_row(label, f"[yellow]pods of {escape(workload)}: {escape(why)}[/]")
+    if pods.preempted:
+        table.add_row("Preempted", _preempted(pods.preempted))
     if pods.bound:
         table.add_row("Pending", _quantiles(pods.pending_seconds))
     failures = f"; failed launches: {nodes.launch_failures}" if nodes.launch_failures else ""
@@ -105,6 +108,17 @@ def _figures(summary: Summary) -> Table:
     )
     table.add_row("sha256", summary.event_log_sha256)  # of the event log
     return table
+
+
+def _preempted(owners: Mapping[str, int]) -> str:
+    """Who gave way, those with most pods first."""
+    first = list(owners.items())[:_PREEMPTED]
+    parts = [f"{count} of {escape(owner)}" for owner, count in first]
+    rest = sum(owners.values()) - sum(count for _, count in first)
+    parts += [f"{rest} of others"] if rest else []
+    return (
+        f"[yellow]{_count(sum(owners.values()), 'pod')} gave way to a higher priority: {', '.join(parts)}[/]"
+    )
 
 
 def _efficiency(figures: EfficiencyFigures) -> str:

@@ -18,8 +18,8 @@ start       `pod.running`
 A cut that never came is left out and its time falls to the next one that did; when none did, the rest
 belongs to the first cut that is still awaited. A cut outside of the time left is moved to its nearer end.
 So the parts add up to the whole exactly, in nanoseconds, and a pod that went to a node that was already
-there has `scheduling` and `start` only. A pod bound to another node than its nominated one is cut by the
-launch and the readiness of the node it got.
+there, as all of a DaemonSet, has `scheduling` and `start` only. A pod bound to another node than its
+nominated one is cut by the launch and the readiness of the node it got.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Wait:
     message: str = ""  # the scheduler's last reason
     refusal: str = ""  # why no NodePool could take it, in the words of its last event
     failure: str | None = None  # why its last failed launch did; "" if it started and never became a node
+    preempted: bool = False  # it gave way to a pod of a higher priority
+    rivals: bool = False  # a pod of its owner did
 
     @property
     def total(self) -> int:
@@ -99,6 +101,7 @@ class _Pod:
     refusal: str = ""
     unschedulable: bool = False
     placeholder: bool = False
+    preempted: bool = False
 
 
 @dataclass(slots=True)
@@ -139,6 +142,10 @@ class _Book:
                 name = record["object"].removeprefix("Pod/")
                 if name in self.open and not self.open[name].nominations:
                     self.open[name].refusal = record["message"].removeprefix(_REFUSED)
+            case "event" if record.get("reason") == "Preempted":
+                name = record["object"].removeprefix("Pod/")
+                if name in self.open:
+                    self.open[name].preempted = True
             case "node.ready":
                 self.ready.setdefault(record["node"], record["t"])
             case kind if record.get("pod") in self.open:
@@ -166,10 +173,11 @@ def waits(records: Iterable[Record], end: int) -> tuple[Wait, ...]:
     book = _Book()
     for record in records:
         book.read(record)
-    return tuple(_wait(pod, book, end) for pod in book.pods)
+    losers = {pod.owner for pod in book.pods if pod.preempted and pod.owner}
+    return tuple(_wait(pod, book, end, rivals=pod.owner in losers) for pod in book.pods)
 
 
-def _wait(pod: _Pod, book: _Book, end: int) -> Wait:
+def _wait(pod: _Pod, book: _Book, end: int, *, rivals: bool) -> Wait:
     ended = next(instant for instant in (pod.running, pod.deleted, end) if instant is not None)
     return Wait(
         pod=pod.name,
@@ -186,10 +194,18 @@ def _wait(pod: _Pod, book: _Book, end: int) -> Wait:
         message=pod.message,
         refusal=pod.refusal,
         failure=next((book.failed[one] for _, one in reversed(pod.nominations) if one in book.failed), None),
+        preempted=pod.preempted,
+        rivals=rivals,
     )
 
 
 def _cuts(pod: _Pod, book: _Book) -> tuple[tuple[str, int | None], ...]:
+    if pod.owner.startswith("DaemonSet/"):  # nothing is planned for it: its node is there
+        return (
+            *((part, pod.created) for part in PARTS[:-2]),
+            ("scheduling", pod.bound),
+            ("start", pod.running),
+        )
     nominated = pod.nominations[0][0] if pod.nominations else None
     claim = book.claim_of.get(pod.node, "") if pod.node else _last_claim(pod)
     # A claim that came to nothing, and none after it yet: it is still being tried again.
@@ -274,6 +290,8 @@ def advice(wait: Wait, part: str) -> str:
         return f"{_ADVICE[part]}; {cures.of_refusal(wait.refusal)}"
     if part == "retries" and wait.failure is not None:
         return cures.of_failure(wait.failure)
+    if part == "scheduling" and wait.rivals:
+        return cures.of_preemption(wait.owner)
     return _ADVICE[part]
 
 
