@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -173,17 +174,19 @@ def test_settings_become_variables() -> None:
         "IGNORE_DRA_REQUESTS": "true",
         "INTERRUPTION_QUEUE": "q",
         "ISOLATED_VPC": "true",
+        "LEGACY_NODE_REPAIR": "false",
         "MIN_VALUES_POLICY": "Strict",
         "NOMINATE_PODS": "true",
         "OBSERVE": "false",
         "PREFERENCE_POLICY": "Respect",
         "PROVIDER": "aws",
         "RESERVED_ENIS": "1",
+        "SECURITY_GROUP_REFRESH_INTERVAL": "1m",
         "SPOT_DIVERSITY": "5",
         "SPOT_LAUNCH_TYPES": "60",
         "SUBNET_REFRESH_INTERVAL": "1m",
         "VM_MEMORY_OVERHEAD_PERCENT": "0.075",
-        "AWS_FEATURE_GATES": "NodeClassCEL=false",
+        "AWS_FEATURE_GATES": "DRAEFA=false,DRANVIDIAGPU=false,NodeClassCEL=false,RebootForRepair=false",
         "FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=false,"
         "PodDeletionCostManagement=false,ReservedCapacity=true,SpotToSpotConsolidation=false,"
         "StaticCapacity=false,TerminateFirstDrift=false,TerminateFirstRepair=false",
@@ -201,6 +204,42 @@ def test_the_schedulers_default_spreads_come_with_the_rights_to_follow_them(give
 
 def test_false_is_a_value_too() -> None:
     assert env("settings: {clusterName: demo, ignoreDRARequests: false}")["IGNORE_DRA_REQUESTS"] == "false"
+
+
+DRA = "DRAEFA=true,DRANVIDIAGPU=true,NodeClassCEL=false,RebootForRepair=false"
+EFA_ALONE = DRA.replace("DRANVIDIAGPU=true", "DRANVIDIAGPU=false")
+
+
+@pytest.mark.parametrize(
+    ("given", "gates", "ignored"),
+    [
+        ("enableDRA: true", DRA, "false"),
+        ("awsFeatureGates: {draEFA: true}", EFA_ALONE, "false"),
+        ("ignoreDRARequests: true, awsFeatureGates: {draEFA: true}", EFA_ALONE, "false"),
+    ],
+)
+def test_gates_of_claims_for_devices(given: str, gates: str, ignored: str) -> None:
+    found = env(f"settings: {{clusterName: demo, {given}}}")
+    assert (found["AWS_FEATURE_GATES"], found["IGNORE_DRA_REQUESTS"]) == (gates, ignored)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            "enableDRA: true, ignoreDRARequests: false, awsFeatureGates: {draEFA: false}",
+            "settings.enableDRA is mutually exclusive with settings.ignoreDRARequests, "
+            "settings.awsFeatureGates.draEFA: unset them, or unset settings.enableDRA",
+        ),
+        (
+            "legacyNodeRepair: true, featureGates: {terminateFirstRepair: true}",
+            "settings.legacyNodeRepair can't be combined with settings.featureGates.terminateFirstRepair",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(given: str, message: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(message)):
+        render("dovetail", f"settings: {{clusterName: demo, {given}}}")
 
 
 def test_names_with_several_capitals() -> None:

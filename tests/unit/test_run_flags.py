@@ -54,9 +54,11 @@ def test_gates_that_change_nothing_are_named() -> None:
     )
 
 
-def test_gates_of_karpenter_1_15_are_taken() -> None:
-    gates = "TerminateFirstDrift=false,TerminateFirstRepair=false,PodDeletionCostManagement=true"
-    assert Flags(feature_gates=gates).given() == ("--feature-gates PodDeletionCostManagement=true",)
+def test_gates_that_nobody_knows_are_taken_as_karpenter_takes_them() -> None:
+    settings = read("--feature-gates", "NodeRepair=True, NodeRepairs=true,Windows=false").settings
+    assert settings.gates.node_repair
+    unknown = Flags(feature_gates="NodeRepairs=true,Windows=false")
+    assert unknown.given() == ("--feature-gates NodeRepairs=true",)
 
 
 def test_observing_is_one_word() -> None:
@@ -76,7 +78,6 @@ def test_observing_by_the_environment(monkeypatch: pytest.MonkeyPatch, value: st
     [
         (["--batch-idle-duration", "soon"], "--batch-idle-duration"),
         (["--batch-idle-duration", "20s"], "at most the maximum duration"),
-        (["--feature-gates", "NodeRepairs=true"], "names are NodeRepair, ReservedCapacity"),
         (["--feature-gates", "NodeRepair=yes"], "'NodeRepair=yes' is not valid"),
         (["--kube-client-qps", "0"], "--kube-client-qps: 0.0 is not valid"),
         (["--metrics-port", "99999"], "--metrics-port: 99999 is not a port"),
@@ -151,7 +152,8 @@ def test_settings_without_effect_are_taken_and_named(monkeypatch: pytest.MonkeyP
     for wrong in (["--memory-limit=-7"], ["--cpu-requests=-5"]):
         with pytest.raises(InputError, match="is not valid"):
             app(wrong, exit_on_error=False, print_error=False)
-    assert aws().given() == ()
+    assert aws("--aws-feature-gates=DRAEFA=false,NodeClassCEL=false").given() == ()
+    assert aws("--aws-feature-gates=NodeClassCEL=true").given() == ("--aws-feature-gates",)
     monkeypatch.setenv("CLUSTER_NAME", "demo")
     assert aws("--reserved-enis", "2").given() == ("--cluster-name", "--reserved-enis")
     with pytest.raises(CycloptsError):
@@ -170,7 +172,8 @@ def test_settings_without_effect_are_taken_and_named(monkeypatch: pytest.MonkeyP
         (["--cluster-name=demo", "--ami-refresh-interval=1s"], "1s is too short"),
         (["--cluster-name=demo", "--subnet-refresh-interval=soon"], "--subnet-refresh-interval"),
         (["--cluster-name=demo", "--cluster-endpoint=here"], "the cluster endpoint URL is not valid"),
-        (["--cluster-name=demo", "--aws-feature-gates=NodeClassCELL=true"], "give NodeClassCEL=true"),
+        (["--cluster-name=demo", "--aws-feature-gates=NodeClassCEL"], "'NodeClassCEL' is not valid"),
+        (["--cluster-name=demo", "--security-group-refresh-interval=30s"], "30s is too short"),
     ],
 )
 def test_what_is_not_valid_on_aws(arguments: list[str], message: str) -> None:
@@ -186,6 +189,13 @@ def test_what_the_aws_provider_gets() -> None:
         "--aws-feature-gates=NodeClassCEL=true",
         "--disable-dry-run=true",
         "--ami-refresh-interval=5m",
+        "--security-group-refresh-interval=2m",
     ).options()
     assert (found.cluster, found.interruption_queue, found.expressions) == ("demo", "q", True)
     assert (found.dry_run, found.image_refresh, found.subnet_refresh) == (False, 5 * MINUTE, MINUTE)
+    assert found.group_refresh == 2 * MINUTE
+
+
+def test_gates_of_aws_that_change_nothing_are_named() -> None:
+    gates = "NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=false"
+    assert aws(f"--aws-feature-gates={gates}").idle_gates() == ("--aws-feature-gates DRANVIDIAGPU=true",)

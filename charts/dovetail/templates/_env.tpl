@@ -11,7 +11,7 @@
 }}
 {{- range $name := (include "dovetail.settingNames" . | fromYamlArray) }}
 {{- $value := get $settings $name }}
-{{- if ne (toString $value) "" }}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
 {{- $_ := set $env (include "dovetail.variable" $name) $value }}
 {{- end }}
 {{- end }}
@@ -26,7 +26,14 @@
 {{- $_ := set $env "WEBHOOK_PORT" .Values.webhook.port }}
 {{- end }}
 {{- $_ := set $env "FEATURE_GATES" (include "dovetail.gates" $settings.featureGates) }}
-{{- $_ := set $env "AWS_FEATURE_GATES" (include "dovetail.gates" $settings.awsFeatureGates) }}
+{{- $awsGates := deepCopy $settings.awsFeatureGates }}
+{{- range list "draNVIDIAGPU" "draEFA" }}
+{{- $_ := set $awsGates . (or (eq (toString $settings.enableDRA) "true") (eq (toString (get $awsGates .)) "true")) }}
+{{- end }}
+{{- $_ := set $env "AWS_FEATURE_GATES" (include "dovetail.gates" $awsGates) }}
+{{- /* Rendered always, as an explicit false counts; a DRA gate that is on wants it. */}}
+{{- $dra := or $awsGates.draNVIDIAGPU $awsGates.draEFA }}
+{{- $_ := set $env "IGNORE_DRA_REQUESTS" (and (not $dra) (ne (toString $settings.ignoreDRARequests) "false")) }}
 {{- range $name := keys $env | sortAlpha }}
 - name: {{ $name }}
   {{- $value := get $env $name }}
@@ -36,12 +43,12 @@
 
 {{- /* Settings that are one variable each, whose name follows from theirs. */}}
 {{- define "dovetail.settingNames" -}}
-{{- keys (omit .Values.settings "featureGates" "awsFeatureGates") | sortAlpha | toYaml }}
+{{- keys (omit .Values.settings "featureGates" "awsFeatureGates" "enableDRA" "ignoreDRARequests") | sortAlpha | toYaml }}
 {{- end }}
 
 {{- /* isolatedVPC -> ISOLATED_VPC, reservedENIs -> RESERVED_ENIS, clusterCABundle -> CLUSTER_CA_BUNDLE */}}
 {{- define "dovetail.variable" -}}
-{{- . | replace "ENIs" "Enis" | replace "VPC" "Vpc" | replace "DRA" "Dra" | replace "CAB" "CaB" | snakecase | upper }}
+{{- . | replace "ENIs" "Enis" | replace "VPC" "Vpc" | replace "CAB" "CaB" | snakecase | upper }}
 {{- end }}
 
 {{- /* Not empty if the scheduler's default spread constraints are set: by the setting, or as Karpenter's chart has it. */}}
@@ -55,7 +62,35 @@
 {{- define "dovetail.gates" -}}
 {{- $pairs := list }}
 {{- range $name := keys . | sortAlpha }}
-{{- $pairs = append $pairs (printf "%s%s=%v" (substr 0 1 $name | upper) (substr 1 -1 $name) (get $ $name)) }}
+{{- $pairs = append $pairs (printf "%s=%v" (include "dovetail.gate" $name) (get $ $name)) }}
 {{- end }}
 {{- join "," $pairs }}
+{{- end }}
+
+{{- /* nodeRepair -> NodeRepair, draEFA -> DRAEFA */}}
+{{- define "dovetail.gate" -}}
+{{- $start := regexFind "^(dra|.)" . }}
+{{- printf "%s%s" (upper $start) (trimPrefix $start .) }}
+{{- end }}
+
+{{- /* Fails for settings that contradict each other, in the words of Karpenter's chart. */}}
+{{- define "dovetail.contradictions" -}}
+{{- $settings := .Values.settings }}
+{{- if eq (toString $settings.enableDRA) "true" }}
+{{- $given := list }}
+{{- if not (kindIs "invalid" $settings.ignoreDRARequests) }}
+{{- $given = append $given "settings.ignoreDRARequests" }}
+{{- end }}
+{{- range list "draNVIDIAGPU" "draEFA" }}
+{{- if not (kindIs "invalid" (index $settings.awsFeatureGates .)) }}
+{{- $given = append $given (printf "settings.awsFeatureGates.%s" .) }}
+{{- end }}
+{{- end }}
+{{- if $given }}
+{{- fail (printf "settings.enableDRA is mutually exclusive with %s: unset them, or unset settings.enableDRA" (join ", " $given)) }}
+{{- end }}
+{{- end }}
+{{- if and (eq (toString $settings.legacyNodeRepair) "true") (eq (toString $settings.featureGates.terminateFirstRepair) "true") }}
+{{- fail "settings.legacyNodeRepair can't be combined with settings.featureGates.terminateFirstRepair: the legacy node repair controller doesn't support terminate-first repair" }}
+{{- end }}
 {{- end }}

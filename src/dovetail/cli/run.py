@@ -97,6 +97,7 @@ def run(
         store.use_prices(read_prices(prices))
     without_effect = (*flags.given(), *(inert or Inert()).given())
     if options.provider == "aws" and not options.observe:
+        without_effect = (*without_effect, *aws.idle_gates())
         options = replace(options, aws=aws.options(), without_effect=without_effect)
     else:
         options = replace(options, without_effect=(*aws.given(), *without_effect))

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
-from dovetail.cli.run_environment import Bool, from_environment
+from dovetail.cli.run_environment import Bool, from_environment, read_gates
 from dovetail.units.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class AwsFlags:
         How often images are looked up.
     subnet_refresh_interval
         How often subnets are looked up.
+    security_group_refresh_interval
+        How often security groups are looked up.
     aws_feature_gates
         NodeClassCEL=true lets kubelet settings be expressions.
     """
@@ -65,12 +67,15 @@ class AwsFlags:
     disable_dry_run: Bool = "false"
     ami_refresh_interval: str = "1m"
     subnet_refresh_interval: str = "1m"
+    security_group_refresh_interval: str = "1m"
     aws_feature_gates: str = f"{_GATE}=false"
 
     def given(self) -> tuple[str, ...]:
         """Names of those that are not as by default. Raises InputError for one that is not valid."""
         self._checked()
-        changed = (item.name for item in fields(self) if getattr(self, item.name) != item.default)
+        changed = [item.name for item in fields(self) if getattr(self, item.name) != item.default]
+        if not any(self._gates().values()) and "aws_feature_gates" in changed:
+            changed.remove("aws_feature_gates")  # charts write out gates that stay shut
         return tuple(f"--{name.replace('_', '-')}" for name in changed)
 
     def options(self) -> AwsOptions:
@@ -89,6 +94,14 @@ class AwsFlags:
                 remedy="give it as https://HOST, or leave it out to ask EKS",
             )
         return self._checked()
+
+    def idle_gates(self) -> tuple[str, ...]:
+        """Gates that were opened and change nothing here. Raises InputError."""
+        opened = self._gates().items()
+        return tuple(f"--aws-feature-gates {name}=true" for name, on in opened if on and name != _GATE)
+
+    def _gates(self) -> dict[str, bool]:
+        return read_gates(self.aws_feature_gates, "--aws-feature-gates")
 
     def _checked(self) -> AwsOptions:
         from dovetail.runtime.process.options import AwsOptions
@@ -112,7 +125,10 @@ class AwsFlags:
             dry_run=self.disable_dry_run == "false",
             image_refresh=_interval("--ami-refresh-interval", self.ami_refresh_interval),
             subnet_refresh=_interval("--subnet-refresh-interval", self.subnet_refresh_interval),
-            expressions=_gates(self.aws_feature_gates),
+            group_refresh=_interval(
+                "--security-group-refresh-interval", self.security_group_refresh_interval
+            ),
+            expressions=self._gates().get(_GATE, False),
         )
 
 
@@ -124,15 +140,3 @@ def _interval(flag: str, text: str) -> int:
     if interval < MINUTE:
         raise InputError(f"{text} is too short", source=flag, remedy="give 1m or more")
     return interval
-
-
-def _gates(text: str) -> bool:
-    """Whether NodeClassCEL is on."""
-    found = False
-    for part in filter(None, (item.strip() for item in text.split(","))):
-        name, _, value = part.partition("=")
-        if name != _GATE or value not in ("true", "false"):
-            remedy = f"give {_GATE}=true or {_GATE}=false"
-            raise InputError(f"{part!r} is not valid", source="--aws-feature-gates", remedy=remedy)
-        found = value == "true"
-    return found

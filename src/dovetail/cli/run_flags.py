@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from dovetail.base.defaults import LEASE
 from dovetail.base.errors import InputError
-from dovetail.cli.run_environment import Bool, from_environment
+from dovetail.cli.run_environment import Bool, from_environment, read_gates
 from dovetail.units.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -24,16 +24,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Those that change something, and what they are in the settings.
 _GATES = {
     "NodeRepair": "node_repair",
     "ReservedCapacity": "reserved_capacity",
     "SpotToSpotConsolidation": "spot_to_spot_consolidation",
-    "NodeOverlay": "",
     "StaticCapacity": "static_capacity",
-    "CapacityBuffer": "",
-    "TerminateFirstDrift": "",
-    "TerminateFirstRepair": "",
-    "PodDeletionCostManagement": "",
 }
 
 
@@ -323,29 +319,14 @@ class Flags:
 
     def given(self) -> tuple[str, ...]:
         """Gates that were opened and change nothing here. Raises InputError."""
-        opened = self._chosen_gates().items()
-        return tuple(f"--feature-gates {name}=true" for name, on in opened if on and not _GATES[name])
+        opened = read_gates(self.feature_gates, "--feature-gates").items()
+        return tuple(f"--feature-gates {name}=true" for name, on in opened if on and name not in _GATES)
 
     def _gates(self) -> FeatureGates:
         from dovetail.runtime.settings import FeatureGates
 
-        chosen = {_GATES[name]: on for name, on in self._chosen_gates().items() if _GATES[name]}
-        return FeatureGates(**chosen)
-
-    def _chosen_gates(self) -> dict[str, bool]:
-        chosen: dict[str, bool] = {}
-        for part in (item.strip() for item in self.feature_gates.split(",")):
-            if not part:
-                continue
-            name, _, value = part.partition("=")
-            if name not in _GATES or value not in ("true", "false"):
-                raise InputError(
-                    f"{part!r} is not valid",
-                    source="--feature-gates",
-                    remedy=f"give NAME=true or NAME=false; names are {', '.join(_GATES)}",
-                )
-            chosen[name] = value == "true"
-        return chosen
+        chosen = read_gates(self.feature_gates, "--feature-gates").items()
+        return FeatureGates(**{_GATES[name]: on for name, on in chosen if name in _GATES})
 
 
 def _read(flag: str, parse: Callable[[str], T], text: str) -> T:

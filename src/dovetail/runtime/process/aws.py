@@ -118,6 +118,7 @@ def provider_options(options: AwsOptions, reserved_capacity: bool, spot: SpotRan
             reserved_capacity=reserved_capacity,
             image_refresh=options.image_refresh,
             subnet_refresh=options.subnet_refresh,
+            group_refresh=options.group_refresh,
         ),
     )
 

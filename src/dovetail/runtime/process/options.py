@@ -45,6 +45,7 @@ class AwsOptions:
     dry_run: bool = True
     image_refresh: int = MINUTE
     subnet_refresh: int = MINUTE
+    group_refresh: int = MINUTE
     expressions: bool = False
 
 

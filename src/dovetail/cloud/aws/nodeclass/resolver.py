@@ -31,7 +31,7 @@ from dovetail.cloud.provider import (
 )
 
 SUBNETS = MINUTE
-GROUPS = 5 * MINUTE
+GROUPS = MINUTE
 RESERVATIONS = MINUTE
 PLACEMENT = 5 * MINUTE
 PROFILES = 15 * MINUTE
@@ -48,6 +48,7 @@ class Options:
     reserved_capacity: bool = True
     image_refresh: int = DESCRIBED
     subnet_refresh: int = SUBNETS
+    group_refresh: int = GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class ClassResolver:
             self._each(
                 selectors.group_queries(spec.security_group_selector_terms),
                 ec2.describe_security_groups,
-                GROUPS,
+                self._options.group_refresh,
             ),
             unready,
         )
