@@ -166,6 +166,10 @@ def _template(request: Case) -> Case:
     data = dict(request["LaunchTemplateData"])
     text = data["UserData"]
     data["UserData"] = text["decoded"] if isinstance(text, dict) else b64decode(text).decode()
+    for mapping in data.get("BlockDeviceMappings", ()):
+        # Bottlerocket's root volume was so large before 1.15; no class of these cases asks for as much.
+        if mapping["Ebs"].get("VolumeSize") == 4:
+            mapping["Ebs"] = {**mapping["Ebs"], "VolumeSize": 6}
     return {"LaunchTemplateData": data, "TagSpecifications": request["TagSpecifications"]}
 
 

@@ -42,6 +42,7 @@ SCOPE: cel.Scope = {"vcpus": 8, "memory_mib": 16_384, "instance_type": "m5.2xlar
         ("'a' + \"b\" != 'ab'", False),
         ("'a' < 'b'", True),
         ("string(vcpus).contains('8')", True),
+        ("instance_type.matches('^m[0-9][.]')", True),
     ],
 )
 def test_values(text: str, value: object) -> None:
@@ -71,6 +72,7 @@ def test_values(text: str, value: object) -> None:
         ("vcpus in 8", "the right side of 'in' is no list"),
         ("int('x')", "'x' is no whole number"),
         ("size(1)", "1 has no size"),
+        ("instance_type.matches('[')", "is no pattern"),
         ("9223372036854775807 + 1", "does not fit into 64 bits"),
         ("(" * 50 + "1", "is nested deeper than 40 levels"),
         ("-" * 50 + "1", "is nested deeper than 40 levels"),
@@ -107,6 +109,12 @@ def test_pods_of_a_class_without_a_maximum() -> None:
     assert (kept[CPU], kept[MEMORY], kept["pid"]) == (50, 29 * 16 << 20, 200)
 
 
+def test_reservations_without_an_amount_do_not_exist() -> None:
+    usual = m5_large()[1]
+    _, kept = m5_large(kubeReserved={"cpu": "vcpus - 500", "memory": "1 / (vcpus - 2)", "pid": "10.9 * 1.0"})
+    assert (kept[CPU], kept[MEMORY], kept["pid"]) == (usual[CPU], usual[MEMORY], 10)
+
+
 @pytest.mark.parametrize(
     ("kubelet", "complaint"),
     [
@@ -115,6 +123,8 @@ def test_pods_of_a_class_without_a_maximum() -> None:
             "spec.kubelet.maxPods: 'vcpus -' is not a whole number, nor an expression: ends",
         ),
         ({"maxPods": "vcpus - 500"}, "spec.kubelet.maxPods: 'vcpus - 500' gives -"),
+        ({"maxPods": "4 / (vcpus - vcpus)"}, "'4 / (vcpus - vcpus)' has no value: division by zero"),
+        ({"maxPods": "2147483648 * vcpus"}, "expected 0 to 2147483647"),
         ({"kubeReserved": {"cpu": "vcpus > 2"}}, "spec.kubelet.kubeReserved.cpu: 'vcpus > 2' gives"),
     ],
 )

@@ -141,7 +141,7 @@ def test_expressions_need_their_feature_gate() -> None:
 def test_an_expression_without_a_value_for_some_type() -> None:
     (found,) = faults(node_class(maxPods="vcpus - 4"))
     assert found.reason == "KubeletExpressionEvaluationFailed"
-    assert found.message.startswith("spec.kubelet.maxPods: 'vcpus - 4' gives -2, expected a whole number")
+    assert found.message.startswith("spec.kubelet.maxPods: 'vcpus - 4' gives -2, expected 0 to 2147483647")
     assert found.message.endswith("(for c1.medium)")
 
 

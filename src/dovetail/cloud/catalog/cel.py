@@ -1,8 +1,8 @@
 """Expressions on an instance type, in the part of CEL that arithmetic on its figures needs.
 
 Whole numbers of 64 bits, fractions, text, booleans and lists; `+ - * / %`, comparisons, `&& || !`, `?:`,
-`in`, min, max, int, double, string, size and the tests of text (startsWith, endsWith, contains). No macros,
-maps, patterns or time: nothing here could use them. As in CEL, whole numbers and fractions do not mix in
+`in`, min, max, int, double, string, size and the tests of text (startsWith, endsWith, contains, matches). No
+macros, maps or time: nothing here could use them. As in CEL, whole numbers and fractions do not mix in
 arithmetic, and a division of whole numbers drops the fraction.
 """
 
@@ -23,6 +23,10 @@ _LARGEST = 2**63
 
 class ExpressionError(ValueError):
     """The expression cannot be read, or has no value for these variables."""
+
+
+class NoValueError(ExpressionError):
+    """The expression is sound; for these variables there is no value."""
 
 
 def constant(value: Value) -> Node:
@@ -129,14 +133,21 @@ def _text(value: Value) -> str:
 def bounded(value: int) -> int:
     if -_LARGEST <= value < _LARGEST:
         return value
-    raise ExpressionError(f"{value} does not fit into 64 bits")
+    raise NoValueError(f"{value} does not fit into 64 bits")
 
 
 def _integer(values: list[Value]) -> Value:
     try:
         return bounded(int(values[0]))  # type: ignore[arg-type]  # a list raises TypeError, caught here
     except (TypeError, ValueError, OverflowError):
-        raise ExpressionError(f"{values[0]!r} is no whole number") from None
+        raise NoValueError(f"{values[0]!r} is no whole number") from None
+
+
+def _matches(values: list[Value]) -> Value:
+    try:
+        return re.search(_text(values[1]), _text(values[0])) is not None
+    except re.error as error:
+        raise ExpressionError(f"{values[1]!r} is no pattern: {error}") from None
 
 
 def _size(values: list[Value]) -> Value:
@@ -158,6 +169,7 @@ _METHODS: dict[str, tuple[int | None, Callable[[list[Value]], Value]]] = {
     "startsWith": (2, lambda values: _text(values[0]).startswith(_text(values[1]))),
     "endsWith": (2, lambda values: _text(values[0]).endswith(_text(values[1]))),
     "contains": (2, lambda values: _text(values[1]) in _text(values[0])),
+    "matches": (2, _matches),
     "size": (1, _size),
 }
 
@@ -184,7 +196,7 @@ class Expression:
         try:
             return self._node(scope)
         except ZeroDivisionError:
-            raise ExpressionError("division by zero") from None
+            raise NoValueError("division by zero") from None
 
 
 @lru_cache(maxsize=256)

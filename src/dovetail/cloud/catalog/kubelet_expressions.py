@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from dovetail.base.errors import InputError
@@ -13,8 +14,9 @@ from dovetail.units.quantity import parse_quantity
 RESERVATIONS = ("kubeReserved", "systemReserved")
 # What expressions may speak of; max_pods in reservations only.
 VARIABLES = ("vcpus", "memory_mib", "default_enis", "ips_per_eni", "instance_type", "max_pods")
-_CPU_STEP = 10  # milli-CPU: results are rounded up to whole steps
-_MEMORY_STEP = 16  # MiB
+_MOST_PODS = 2**31 - 1
+# What results count, and the steps that they are rounded up to.
+_UNITS = {"cpu": (10, "m"), "memory": (16, "Mi"), "ephemeral-storage": (1, "Gi")}
 
 
 def expressions(kubelet: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -51,8 +53,9 @@ def settle(
 ) -> dict[str, Any]:
     """The settings with their expressions evaluated for a type.
 
-    `pods` gives the pods of a node from maxPods; None stands for a class that sets none. Raises InputError
-    for an expression that cannot be read or has no fitting value.
+    A reservation that has no value for the type, or a negative one, is left out, as Karpenter does. `pods`
+    gives the pods of a node from maxPods; None stands for a class that sets none. Raises InputError for an
+    expression that cannot be read or is about something else than numbers, and for maxPods without a value.
     """
     settled = dict(kubelet)
     scope: dict[str, cel.Value] = {
@@ -64,36 +67,56 @@ def settle(
     }
     most = kubelet.get("maxPods")
     if isinstance(most, str):
-        most = settled["maxPods"] = _number(most, scope, "spec.kubelet.maxPods", "whole number")
+        most = settled["maxPods"] = _most(most, scope)
     scope["max_pods"] = pods(most)
     for name in RESERVATIONS:
         if name in kubelet:
-            settled[name] = {
-                resource: _reserved(resource, text, scope, f"spec.kubelet.{name}.{resource}")
+            reserved = (
+                (resource, _reserved(resource, text, scope, f"spec.kubelet.{name}.{resource}"))
                 for resource, text in _map(kubelet[name]).items()
-            }
+            )
+            settled[name] = {resource: text for resource, text in reserved if text is not None}
     return settled
 
 
+def _most(text: str, scope: cel.Scope) -> int:
+    path = "spec.kubelet.maxPods"
+    try:
+        amount = _amount(text, scope, path, "whole number")
+    except cel.NoValueError as error:
+        raise InputError(f"{text!r} has no value: {error}", path=path) from None
+    if not 0 <= amount <= _MOST_PODS:
+        raise InputError(f"{text!r} gives {amount}, expected 0 to {_MOST_PODS}", path=path)
+    return amount
+
+
 def _reserved(resource: str, text: object, scope: cel.Scope, path: str) -> object:
+    """As a quantity; None where there is no such amount."""
     if not isinstance(text, str) or not _is_expression(text):
         return text
-    amount = _number(text, scope, path, "quantity")
-    if resource == "cpu":
-        return f"{-(-amount // _CPU_STEP) * _CPU_STEP}m"
-    if resource == "pid":
-        return str(amount)
-    return f"{-(-amount // _MEMORY_STEP) * _MEMORY_STEP}Mi"
+    try:
+        amount = _amount(text, scope, path, "quantity")
+    except cel.NoValueError:
+        return None
+    if amount < 0:
+        return None
+    step, unit = _UNITS.get(resource, (1, ""))
+    return f"{-(-amount // step) * step}{unit}"
 
 
-def _number(text: str, scope: cel.Scope, path: str, plain: str) -> int:
+def _amount(text: str, scope: cel.Scope, path: str, plain: str) -> int:
+    """A fraction counts as its whole part. Raises InputError, NoValueError."""
     try:
         value = cel.read(text).value(scope)
+    except cel.NoValueError:
+        raise
     except cel.ExpressionError as error:
         raise InputError(f"{text!r} is not a {plain}, nor an expression: {error}", path=path) from None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise InputError(f"{text!r} gives {value!r}, expected a whole number of at least 0", path=path)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{text!r} gives {value!r}, expected a number", path=path)
+    if not isfinite(value):
+        raise cel.NoValueError(f"{value} is no amount")
+    return cel.bounded(int(value))
 
 
 def _is_expression(text: object) -> bool:

@@ -146,7 +146,7 @@ def ami_family(node_class: EC2NodeClass) -> str:
 def devices(family: str) -> dict[str, int]:
     """Volumes that images of the family bring, device -> GiB; the last holds pods' files."""
     if family == "Bottlerocket":
-        return {"/dev/xvda": 4, "/dev/xvdb": 20}
+        return {"/dev/xvda": 6, "/dev/xvdb": 20}
     return {"/dev/sda1": 50} if family in _WINDOWS_BUILDS else {"/dev/xvda": 20}
 
 

@@ -35,6 +35,18 @@ tlsPrivateKeyFile=s topologyManagerPolicy=s topologyManagerPolicyOptions={s topo
 userNamespaces=o volumePluginDir=s volumeStatsAggPeriod=d
 """
 FIELDS: dict[str, str] = dict(item.split("=", 1) for item in _WRITTEN.split())
+# Of those that are objects, or lists of objects.
+NESTED: dict[str, tuple[str, ...]] = {
+    "authentication": ("anonymous", "webhook", "x509"),
+    "authorization": ("mode", "webhook"),
+    "crashLoopBackOff": ("maxContainerRestartPeriod",),
+    "logging": ("flushFrequency", "format", "options", "verbosity", "vmodule"),
+    "memorySwap": ("swapBehavior",),
+    "reservedMemory": ("limits", "numaNode"),
+    "shutdownGracePeriodByPodPriority": ("priority", "shutdownGracePeriodSeconds"),
+    "tracing": ("endpoint", "samplingRatePerMillion"),
+    "userNamespaces": ("idsPerPod",),
+}
 
 # What the families that start the kubelet with flags or settings of their own can pass on.
 PASSED_ON = frozenset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.amifamily.kubelet import FIELDS, PASSED_ON, RESERVABLE, SIGNALS, misfit
+from dovetail.cloud.aws.amifamily.kubelet import FIELDS, NESTED, PASSED_ON, RESERVABLE, SIGNALS, misfit
 from dovetail.cloud.aws.amifamily.userdata import MOST_BYTES, Cluster, Machine, bootstrap, render
 from dovetail.cloud.aws.amifamily.userdata.check import remarks
 from dovetail.cloud.catalog import cel, store
@@ -84,12 +84,19 @@ def _configuration(kubelet: Mapping[str, Any]) -> Iterator[str]:
     """Fields and their types."""
     for name, value in kubelet.items():
         if name not in FIELDS:
-            guess = meant(name, FIELDS)
-            yield f'{_PATH}: unknown field "{name}"' + (f", {guess}" if guess else "")
+            yield _unknown(name, FIELDS)
         elif name == "registerWithTaints":
             yield f"{_PATH}.{name} can't be set: taints are those of the NodePool"
         elif (wanted := misfit(FIELDS[name], value)) and not _depends(name, value):
             yield f"{_PATH}.{name} must be {wanted}, not {value!r}"
+        elif known := NESTED.get(name):
+            for item in value if isinstance(value, list) else [value]:
+                yield from (_unknown(inner, known, f"{name}.") for inner in item if inner not in known)
+
+
+def _unknown(name: str, known: Collection[str], of: str = "") -> str:
+    guess = meant(name, known)
+    return f'{_PATH}: unknown field "{of}{name}"' + (f", {guess}" if guess else "")
 
 
 def _depends(name: str, value: object) -> bool:
