@@ -154,16 +154,23 @@ def test_events_of_many_objects_count_up_like_those_of_few(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("wait", "written"), [(0, 10), (SECOND // 5, 11), (SECOND, 15), (MINUTE, 20)])
-def test_nominations_come_ten_at_once_and_five_a_second(wait: int, written: int) -> None:
+@pytest.mark.parametrize("reason", ["Nominated", "InsufficientCapacityError"])
+def test_crowds_of_pods_have_ten_events_at_once_and_five_a_second(
+    reason: str, wait: int, written: int
+) -> None:
     async def script(server: MemoryServer, clock: VirtualClock) -> None:
         recorder = Recorder(server.client(), clock)
         add(server, "a")
         node = server.record(Node, "a").view
+        pod = Pod(metadata=Meta(name="p", namespace="default", uid="p"))
         for index in range(30):
             if index == 15:
                 await clock.sleep(wait)
-            await recorder.publish(node, "Normal", "Nominated", f"n {index}", dedupe=(str(index),))
+            await recorder.publish(pod, "Normal", reason, f"n {index}", dedupe=(str(index),))
         assert len(events(server)) == written
+        for index in range(30, 60):
+            await recorder.publish(node, "Normal", reason, f"n {index}", dedupe=(str(index),))
+        assert len(events(server)) == written + 30
 
     run(script)
 

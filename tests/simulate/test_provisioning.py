@@ -114,7 +114,11 @@ def test_claims_without_capacity_are_given_up_and_bought_again() -> None:
     failed = world.records("instance.launchFailed")
     assert len(failed) == 1
     assert [item["claim"] for item in world.records("claim.deleted")] == [failed[0]["claim"]]
-    assert world.messages("InsufficientCapacityError")
+    of_claim, of_pod = world.messages("InsufficientCapacityError")
+    name = failed[0]["claim"]
+    assert of_claim.startswith(f"NodeClaim {name} event: ")
+    why = of_claim.partition(" event: ")[2]
+    assert of_pod == f"NodeClaim {name} nominated for this pod failed to launch: {why}"
     # The offerings that refused are left alone for three minutes.
     started = world.records("instance.started")
     assert len(started) == 1

@@ -13,8 +13,8 @@ from dovetail.units.timestamp import to_rfc3339
 
 DEDUPE_TIME = 2 * MINUTE
 COMPONENT = "karpenter"
-# Reasons that come in crowds: events per second and how many may come at once.
-_LIMITS = {"Nominated": (5, 10)}
+# What comes in crowds, by kind and reason: events per second and how many may come at once.
+_LIMITS = {("Pod", "Nominated"): (5, 10), ("Pod", "InsufficientCapacityError"): (5, 10)}
 _KEPT = HOUR  # how long the API server keeps an event that is not counted up
 _MANY = 10_000  # entries from which on what ran out is thrown away
 
@@ -36,7 +36,7 @@ class Recorder:
         ] = {}  # dedupe key -> until when not again, like all instants here by the monotonic clock
         self._written: dict[_Same, tuple[str, int, int]] = {}  # -> (name, count, instant)
         self._full = _MANY  # entries at which they are looked through again
-        self._buckets: dict[str, tuple[int, int]] = {}  # reason -> (nano-tokens left, instant)
+        self._buckets: dict[tuple[str, str], tuple[int, int]] = {}  # as limits -> (nano-tokens left, instant)
 
     async def publish(
         self,
@@ -49,7 +49,7 @@ class Recorder:
         ttl: int = DEDUPE_TIME,
     ) -> int:
         """Write the event, unless one of that reason and dedupe values (default: the object's uid) was
-        written less than `ttl` nanoseconds ago, or the reason's rate is used up.
+        written less than `ttl` nanoseconds ago, or the rate of that reason and kind is used up.
 
         Raises nothing: what an event is about goes on, whether it is written or not. Answers until when, by
         the monotonic clock, another report of it writes nothing.
@@ -57,7 +57,7 @@ class Recorder:
         now = self._clock.monotonic()
         key = (reason.lower(), *(dedupe or (obj.metadata.uid,)))
         until = self._silent.get(key, now)
-        if until > now or not self._has_token(reason, now):
+        if until > now or not self._has_token((obj.KIND, reason), now):
             return until
         self._silent[key] = now + ttl
         self._forget(now)
@@ -114,14 +114,14 @@ class Recorder:
             self._written[same] = (name, 1, now)
             return
 
-    def _has_token(self, reason: str, now: int) -> bool:
-        if reason not in _LIMITS:
+    def _has_token(self, crowd: tuple[str, str], now: int) -> bool:
+        if crowd not in _LIMITS:
             return True
-        rate, burst = _LIMITS[reason]
-        left, since = self._buckets.get(reason, (burst * SECOND, now))
+        rate, burst = _LIMITS[crowd]
+        left, since = self._buckets.get(crowd, (burst * SECOND, now))
         left = min(burst * SECOND, left + (now - since) * rate)
         allowed = left >= SECOND
-        self._buckets[reason] = (left - SECOND if allowed else left, now)
+        self._buckets[crowd] = (left - SECOND if allowed else left, now)
         return allowed
 
     def _forget(self, now: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import Condition, is_true
@@ -18,6 +19,7 @@ from dovetail.base.errors import (
     NodeClassNotReady,
 )
 from dovetail.cloud.provider import Instance
+from dovetail.cluster.nodes import Machine
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.disrupted import CLASS_NOT_READY, NO_CAPACITY, count_given_up
 from dovetail.controllers.nodeclaim.register import unregistered
@@ -30,6 +32,7 @@ from dovetail.units.timestamp import parse_rfc3339
 # While leaders change, two processes see a new claim, and neither sees what the other one is buying for it. A
 # process that lost the lease ends within this time (runtime/process/election.py).
 _MAKERS_TIME = 15 * SECOND
+_REFUSED = "InsufficientCapacityError"  # reason of events
 
 
 async def recover_orphans(context: Context) -> None:
@@ -151,14 +154,17 @@ class Launcher:
         return min(found, key=lambda item: (item.created, item.provider_id), default=None)
 
     async def _give_up(self, claim: NodeClaim, error: CloudError) -> None:
-        name = claim.metadata.name
-        message = f"NodeClaim {name} event: {cut(str(error))}"
-        await self._context.recorder.publish(
-            claim, "Warning", "InsufficientCapacityError", message, dedupe=(claim.metadata.uid,)
-        )
-        await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
+        recorder, why = self._context.recorder, cut(str(error))
+        name, uid = claim.metadata.name, claim.metadata.uid
+        waiting = self._context.state.promised_on(Machine(None, claim))
+        await recorder.publish(claim, "Warning", _REFUSED, f"NodeClaim {name} event: {why}", dedupe=(uid,))
+        await self._context.client.delete(NodeClaim, name, uid=uid)
         not_ready = isinstance(error, NodeClassNotReady)
         count_given_up(self._context, claim, CLASS_NOT_READY if not_ready else NO_CAPACITY)
+        message = f"NodeClaim {name} nominated for this pod failed to launch: {why}"
+        for pod in (self._context.state.get(Pod, key) for key in waiting):
+            if pod is not None:
+                await recorder.publish(pod, "Warning", _REFUSED, message, dedupe=(pod.metadata.uid, uid))
 
     async def _record(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
         """Labels first: whoever sees the provider ID sees them too.

@@ -22,11 +22,11 @@ DISRUPTION_REASON = "DisruptionReason"
 ROOT = (LAUNCHED, REGISTERED, INITIALIZED)  # Ready follows from these
 NOT_FOUND = ("NodeNotFound", "Node not registered with cluster")
 
-_LONGEST_TEXT = 300
+_LONGEST_TEXT = 1024
 
 
 def cut(text: str) -> str:
-    """An error's text as conditions and events hold it: at most 300 characters, then an ellipsis."""
+    """An error's text as conditions and events hold it: at most 1024 characters, then an ellipsis."""
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "..."
 
 
