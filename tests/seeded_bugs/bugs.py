@@ -84,7 +84,7 @@ BUGS = (
     Bug(
         "refused-claim-kept",
         _CLAIM + "launch",
-        "await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)",
+        "await self._context.client.delete(NodeClaim, name, uid=uid)",
         "return",
     ),
     Bug(
