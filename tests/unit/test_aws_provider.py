@@ -682,6 +682,49 @@ def test_reserved_capacity_first_while_there_is_any() -> None:
     play(body, account=account)
 
 
+def test_a_full_reservation_leaves_its_neighbour() -> None:
+    """Both are of one type in one zone; EC2 counts instances for us once a minute."""
+    one = CapacityReservation(
+        "cr-1", "m5.large", A, "use1-az1", "123456789012", "default", "active", 1, 1, "targeted"
+    )
+    account = replace(USUAL, reservations=(one, replace(one, id="cr-2")))
+
+    async def body(world: World) -> None:
+        chosen = node_class(capacityReservationSelectorTerms=[{"id": "cr-1"}, {"id": "cr-2"}])
+        await world.cloud.classes.resolve(chosen)
+        kinds = ["reserved", "on-demand"]
+        made = await world.cloud.create(claim(how=kinds), chosen)
+        with pytest.raises(InsufficientCapacity, match="ReservationCapacityExceeded"):
+            await world.cloud.create(claim("two", how=kinds), chosen)
+        other = await world.cloud.create(claim("three", how=kinds), chosen)
+        assert {made.reservation_id, other.reservation_id} == {"cr-1", "cr-2"}
+        await world.cloud.delete(made.provider_id)
+        await world.clock.sleep(2 * MINUTE)
+        await world.cloud.classes.resolve(chosen)
+        again = await world.cloud.create(claim("four", how=kinds), chosen)
+        assert again.reservation_id == made.reservation_id
+
+    play(body, account=account)
+
+
+def test_an_interrupted_reservation_leaves_its_neighbour() -> None:
+    one = CapacityReservation(
+        "cr-1", "m5.large", A, "use1-az1", "123456789012", "default", "active", 2, 2, "targeted"
+    )
+    account = replace(USUAL, reservations=(one, replace(one, id="cr-2")))
+
+    async def body(world: World) -> None:
+        chosen = node_class(capacityReservationSelectorTerms=[{"id": "cr-1"}, {"id": "cr-2"}])
+        await world.cloud.classes.resolve(chosen)
+        wanted = claim(how=["reserved"])
+        made = await world.cloud.create(wanted, chosen)
+        world.cloud.supply.out_of_capacity(adopted(wanted, made))
+        other = await world.cloud.create(claim("two", how=["reserved"]), chosen)
+        assert {made.reservation_id, other.reservation_id} == {"cr-1", "cr-2"}
+
+    play(body, account=account)
+
+
 def test_interruptions_and_impairments() -> None:
     async def body(world: World) -> None:
         made = await world.cloud.create(claim(how=["spot"], zones=[A]), node_class())

@@ -17,7 +17,9 @@ def error(
 @pytest.mark.parametrize("code", sorted(NO_CAPACITY))
 def test_out_of_capacity(code: str) -> None:
     found = refusals([error(code), error(code)])
-    assert found.pools == (("spot", "m5.large", "a"),)
+    full = code == "ReservationCapacityExceeded"
+    assert (found.full if full else found.pools) == (("spot", "m5.large", "a"),)
+    assert not (found.pools if full else found.full)
     assert found.subnets == (("subnet-a",) if code == "InsufficientFreeAddressesInSubnet" else ())
     assert found.spot_types == ()
     assert isinstance(failure([error(code)]), InsufficientCapacity)

@@ -18,7 +18,7 @@ from dovetail.model.offering import InstanceType, Offering, Overhead, allocatabl
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import Resources, fits
 
-# What runs dry on its own: capacity type, instance type, zone.
+# What runs dry on its own: capacity type, instance type, zone, or a reservation's id in the zone's place.
 Pool = tuple[str, str, str]
 
 MOST_TYPES = 60

@@ -7,22 +7,23 @@ from dataclasses import replace
 
 from dovetail.base.clock import MINUTE
 from dovetail.cloud.choice import Pool
-from dovetail.model.offering import InstanceType
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
 
 UNAVAILABLE_FOR = 3 * MINUTE
+FULL_FOR = MINUTE  # a reservation: then its instances have been counted again
 
 
 class UnavailableOfferings:
-    """Pools that lately refused a launch; each is avoided for three minutes after its last refusal."""
+    """Pools that lately refused a launch; each is avoided for a while after its last refusal."""
 
     def __init__(self) -> None:
         self._until: dict[Pool, int] = {}
 
-    def mark(self, pools: Iterable[Pool], now: int) -> None:
-        """These refused just now."""
+    def mark(self, pools: Iterable[Pool], now: int, time: int = UNAVAILABLE_FOR) -> None:
+        """These refused just now, and are avoided for so long (nanoseconds)."""
         for pool in pools:
-            self._until[pool] = now + UNAVAILABLE_FOR
+            self._until[pool] = max(now + time, self._until.get(pool, 0))
 
     def active(self, now: int) -> frozenset[Pool]:
         """The pools to avoid now."""
@@ -48,8 +49,15 @@ def single_values(requirements: Requirements) -> dict[str, str]:
 def _mark(item: InstanceType, avoided: frozenset[Pool]) -> InstanceType:
     offerings = tuple(
         replace(offering, available=False)
-        if offering.available and (offering.capacity_type, item.name, offering.zone) in avoided
+        if offering.available and _avoided(offering, item.name, avoided)
         else offering
         for offering in item.offerings
     )
     return replace(item, offerings=offerings)
+
+
+def _avoided(offering: Offering, name: str, avoided: frozenset[Pool]) -> bool:
+    kind, reservation = offering.capacity_type, offering.reservation_id
+    return (kind, name, offering.zone) in avoided or (
+        bool(reservation) and (kind, name, reservation) in avoided
+    )

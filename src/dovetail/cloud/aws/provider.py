@@ -157,7 +157,7 @@ class AwsCloud:
         return await self._around(self._market)
 
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
-        """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
+        """See the port. Offerings that refused a launch a short while ago are unavailable."""
         avoided = self._unavailable.active(self._clock.monotonic()) | self._shifts.pools(self._market.sold)
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
@@ -330,8 +330,11 @@ class _Supply:
 
     def out_of_capacity(self, claim: NodeClaim) -> None:
         found = claim.metadata.labels
-        pool = tuple(found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE))
-        self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.monotonic())
+        kind, name, zone = (
+            found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE)
+        )
+        place = found.get(labels.RESERVATION_ID, zone)
+        self._unavailable.mark([(kind, name, place)], self._clock.monotonic())
 
 
 class _Machines:

@@ -10,6 +10,7 @@ from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity
 from dovetail.cloud.choice import Pool
 from dovetail.model import labels
 
+FULL = "ReservationCapacityExceeded"  # the reservation is: its next count tells of room
 # Codes that say that one offering has no capacity; it is avoided for a while.
 NO_CAPACITY = frozenset(
     {
@@ -18,7 +19,7 @@ NO_CAPACITY = frozenset(
         "InvalidCapacityReservationState.Unavailable",
         "MaxFleetCountExceeded",
         "MaxSpotInstanceCountExceeded",
-        "ReservationCapacityExceeded",
+        FULL,
         "SpotMaxPriceTooLow",
         "UnfulfillableCapacity",
         "Unsupported",
@@ -52,6 +53,7 @@ class Refusals:
     """What to avoid for a while, each in the order of the errors."""
 
     pools: tuple[Pool, ...] = ()
+    full: tuple[Pool, ...] = ()
     subnets: tuple[str, ...] = ()
     spot_types: tuple[str, ...] = ()  # in every zone: the account may start no spot instance at all
 
@@ -60,7 +62,8 @@ def refusals(errors: Iterable[FleetError]) -> Refusals:
     """What the errors say about capacity."""
     errors = tuple(errors)
     return Refusals(
-        pools=_unique(error.pool for error in errors if error.code in NO_CAPACITY),
+        pools=_unique(error.pool for error in errors if error.code in NO_CAPACITY and error.code != FULL),
+        full=_unique(error.pool for error in errors if error.code == FULL),
         subnets=_unique(error.subnet for error in errors if error.code == NO_ADDRESSES and error.subnet),
         spot_types=_unique(
             error.instance_type

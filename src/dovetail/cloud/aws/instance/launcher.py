@@ -28,7 +28,7 @@ from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.catalog.labels import TENANCY
 from dovetail.cloud.choice import Choice, Pool, Request, SpotRange, choose, too_few
 from dovetail.cloud.provider import NodeClassResolution
-from dovetail.cloud.unavailable import UnavailableOfferings, single_values, without
+from dovetail.cloud.unavailable import FULL_FOR, UnavailableOfferings, single_values, without
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
@@ -222,7 +222,7 @@ class Launcher:
             # They were deleted since they were made.
             self._kept.forget(prepared.templates)
             share = await self._ask(order, prepared)
-        self._learn(share.errors)
+        self._learn(share.errors, prepared.choice)
         return share
 
     async def _ask(self, order: Order, prepared: _Prepared) -> Share:
@@ -245,15 +245,32 @@ class Launcher:
         finally:
             self._subnets.settle(chosen, pods, taken, order.each)
 
-    def _learn(self, errors: tuple[FleetError, ...]) -> None:
-        """What refused is avoided for a while."""
-        found = refusals(errors)
+    def _learn(self, errors: tuple[FleetError, ...], choice: Choice) -> None:
+        """What refused is avoided for a while, and of reservations no other than the one that was asked for.
+
+        One that is full is well, and avoided until its instances are counted again.
+        """
+        found, now = refusals(errors), self._clock.monotonic()
+        # EC2 calls such launches on demand.
+        reserved = {
+            (kind, one.instance_type.name, one.offering.zone): (
+                labels.RESERVED,
+                one.instance_type.name,
+                one.offering.reservation_id,
+            )
+            for one in choice.candidates()
+            if one.offering.reservation_id
+            for kind in (labels.ON_DEMAND, labels.RESERVED)
+        }
+        full = [reserved.get(pool, pool) for pool in found.full]
+        pools = [reserved.get(pool, pool) for pool in found.pools]
         everywhere = [
             (labels.SPOT, name, zone)
             for name in found.spot_types
             for zone in sorted(self._sold().zones.get(name, ()))
         ]
-        self._unavailable.mark((*found.pools, *everywhere), self._clock.monotonic())
+        self._unavailable.mark((*pools, *everywhere), now)
+        self._unavailable.mark(full, now, FULL_FOR)
         self._subnets.full(found.subnets)
 
 
