@@ -44,6 +44,20 @@ def test_a_pool_is_full_with_more_than_its_limits_can_hold(limits: Document, pod
     assert limit_quotas.full == {0}
 
 
+def test_a_resource_that_no_type_has_leaves_the_others_counted() -> None:
+    pods = [pod(f"p{number:02}", "web", (1000, 512), {}) for number in range(30)]
+    pods[0]["spec"]["containers"][0]["resources"]["requests"]["example.com/none"] = "1"
+    pools = [pool("better", weight=20, limits={"cpu": "10"}), pool("general")]
+    problem = to_problem(scenario(pods, pools, instance_types()))
+    instance = Instance(problem, SolveBudget(Budget(0)))
+    limit_quotas = LimitQuotas(instance, {0: {"cpu": 10_000}})
+    usual = max(instance.pod_classes, key=lambda one: len(one.pods))
+    limit_quotas.take((0,), usual.vector, 10)
+    assert not limit_quotas.full
+    limit_quotas.take((0,), usual.vector, 1)
+    assert limit_quotas.full == {0}
+
+
 def test_pools_of_which_one_has_no_limits_are_never_full() -> None:
     instance = Instance(_problem({"cpu": "10"}), SolveBudget(Budget(0)))
     limit_quotas = LimitQuotas(instance, {0: {"cpu": 10_000}})

@@ -403,8 +403,10 @@ class LimitQuotas:
         total = np.zeros(len(names))
         for pool in pools:
             left = self._remaining[pool]
-            nodes = float(left.get(NODES, np.inf)) * self._instance.tables[pool].capacity.max(
-                axis=0, initial=0
-            )
-            total += np.minimum(nodes, [left.get(name, np.inf) for name in names])
+            held = np.array([left.get(name, np.inf) for name in names])
+            if NODES in left:
+                held = np.minimum(
+                    held, left[NODES] * self._instance.tables[pool].capacity.max(axis=0, initial=0)
+                )
+            total += held
         return total
