@@ -326,3 +326,77 @@ def test_a_slip_in_any_word_is_found(tmp_path: Path) -> None:
         if not _said(file):
             silent.append((documents[place]["kind"], path, slip))
     assert silent == []
+
+
+_PRIORITIES = """\
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: business}
+value: 1000
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: waits}
+value: 1000
+preemptionPolicy: Never
+---
+"""
+
+
+def _makes(kind: str, name: str, spec: str, requests: str = "{cpu: 100m, memory: 64Mi}") -> str:
+    return (
+        f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec:\n"
+        f"  selector: {{matchLabels: {{app: {name}}}}}\n"
+        f"  template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n{spec}"
+        f"      containers: [{{name: a, image: x, resources: {{requests: {requests}}}}}]\n---\n"
+    )
+
+
+def _gpu_pool() -> str:
+    spec = {
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "taints": [{"key": "gpu", "effect": "NoSchedule"}],
+                "requirements": [
+                    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g5"]}
+                ],
+            }
+        }
+    }
+    return yaml.safe_dump(_object("karpenter.sh/v1", "NodePool", "gpu", spec)) + "---\n"
+
+
+@pytest.mark.parametrize(
+    ("others", "daemons", "found"),
+    [
+        ("      priorityClassName: business\n", "", True),
+        ("", "", False),
+        ("      priorityClassName: waits\n", "", False),  # removes nobody
+        ("      priorityClassName: business\n", "      priorityClassName: business\n", False),
+        ("      priorityClassName: business\n", "      priorityClassName: system-node-critical\n", False),
+        ("      priorityClassName: business\n", "      priorityClassName: of-the-cluster\n", False),
+        (
+            "      priorityClassName: business\n",
+            "      nodeSelector: {role: gpu}\n",
+            False,
+        ),  # nodes of its own
+    ],
+)
+def test_only_daemons_that_give_way_are_named(tmp_path: Path, others: str, daemons: str, found: bool) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(_PRIORITIES + _makes("Deployment", "web", others) + _makes("DaemonSet", "agent", daemons))
+    assert [item.code for item in _said(file)] == ["WL015"] * found
+    small = _makes("DaemonSet", "agent", daemons, "{cpu: 0, memory: 0}")
+    file.write_text(_PRIORITIES + _makes("Deployment", "web", others) + small)
+    assert "WL015" not in {item.code for item in _said(file)}
+
+
+def test_daemons_of_nodes_that_others_do_not_tolerate_give_way_to_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    tolerates = "      tolerations: [{key: gpu, operator: Exists}]\n"
+    agent = _makes("DaemonSet", "agent", f"{tolerates}      nodeSelector: {{karpenter.sh/nodepool: gpu}}\n")
+    for spec, found in (("", False), (tolerates, True)):
+        web = _makes("Deployment", "web", f"      priorityClassName: business\n{spec}")
+        file.write_text(_PRIORITIES + _gpu_pool() + web + agent)
+        assert ("WL015" in {item.code for item in _said(file)}) == found

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dovetail.api.core import Node, Pod, PodAffinityTerm, PodSpec, Taint
 from dovetail.api.keda import ScaledObject
 from dovetail.api.meta import LabelSelector, Meta
-from dovetail.api.workloads import Job, PodDisruptionBudget, PriorityClass
+from dovetail.api.workloads import BUILT_IN_PRIORITIES, DaemonSet, Job, PodDisruptionBudget, PriorityClass
 from dovetail.base.guess import nearest
 from dovetail.disrupt.pods import do_not_disrupt_error, never_allows
 from dovetail.lint import shelf
@@ -542,6 +542,58 @@ def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
         )
 
 
+@rule("WL015", "daemons-give-way", _WARNING, "A DaemonSet whose pods give way to the workloads beside them")
+def daemons_give_way(inventory: Inventory) -> Iterator[Remark]:
+    classes = {item.metadata.name: item for _, item in inventory.of(PriorityClass)}
+    values = {**BUILT_IN_PRIORITIES, **{name: item.value for name, item in classes.items()}}
+    usual = max((item.value for item in classes.values() if item.global_default), default=0)
+    above = sorted(
+        (
+            (classes[template.spec.priority_class_name].value, template)
+            for template in inventory.templates
+            if template.spec.priority_class_name in classes
+            and classes[template.spec.priority_class_name].preemption_policy != "Never"
+            and template.replicas != 0
+            and not isinstance(template.manifest.object, DaemonSet)
+        ),
+        key=lambda pair: -pair[0],
+    )
+    for template in inventory.templates:
+        given = template.spec.priority_class_name
+        own = values.get(given) if given else template.spec.priority or usual
+        if not isinstance(template.manifest.object, DaemonSet) or own is None:
+            continue  # a class that is not here is the cluster's
+        wanted = pod_requests(_pod(template))
+        if not wanted.get("cpu") and not wanted.get("memory"):
+            continue  # to remove it makes no room
+        higher = (pair for pair in above if pair[0] > own)
+        found = next(((value, one) for value, one in higher if _meet(inventory, template, one)), None)
+        if found is not None:
+            yield Remark(
+                template.manifest.located,
+                f"{template.path}.priorityClassName" if given else template.path,
+                f"the pods of {template.name} have priority {own}, those of {found[1].name} have {found[0]}",
+                "where a node is full, kube-scheduler removes daemon pods to make room for others, and the "
+                "new ones wait until there is some again",
+                "write priorityClassName: system-node-critical, or a class that is as high",
+            )
+
+
+def _meet(inventory: Inventory, one: Template, other: Template) -> bool:
+    """True iff pods of a DaemonSet may be beside others: of one pool, or without any, on every node."""
+    if not inventory.pools:
+        return not _selects(one.spec)
+    wanted = [_wanted(template) or () for template in (one, other)]
+    return any(
+        all(
+            not untolerated(view.hard_taints, template.spec.tolerations)
+            and any(view.requirements.suits(item, labels.AWS_WELL_KNOWN) for item in asked)
+            for template, asked in zip((one, other), wanted, strict=True)
+        )
+        for view in inventory.pools
+    )
+
+
 def _was_meant(budget: PodDisruptionBudget, template: Template) -> bool:
     """True iff a budget is for a template by its name, or all its labels are nearly the template's."""
     if budget.metadata.name == template.manifest.object.metadata.name:
@@ -591,4 +643,5 @@ RULES = (
     budget_selects_nothing,
     annotation_misspelt,
     resource_misspelt,
+    daemons_give_way,
 )
