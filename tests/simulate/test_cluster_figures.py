@@ -98,7 +98,7 @@ def test_pods_that_wait_and_those_that_were_promised_a_node() -> None:
 
     metrics = play(script).metrics
     (bound,), (started,) = (
-        metrics.observed(lifetimes.PROMISED_BOUND),
+        metrics.observed(lifetimes.PROMISED_BOUND, dynamic_resources="false"),
         metrics.observed(lifetimes.PROMISED_STARTED),
     )
     assert 10 < bound <= started < 120
@@ -174,7 +174,8 @@ def test_what_came_and_went() -> None:
     for metric in (lifetimes.NODE_END, lifetimes.CLAIM_END, lifetimes.INSTANCE_END, lifetimes.NODE_LIFE):
         (seconds,) = metrics.observed(metric, nodepool="general")
         assert 0 < seconds < 700
-    (bound,), (started,) = metrics.observed(lifetimes.POD_BOUND), metrics.observed(lifetimes.POD_STARTED)
+    (bound,) = metrics.observed(lifetimes.POD_BOUND, dynamic_resources="false")
+    (started,) = metrics.observed(lifetimes.POD_STARTED)
     assert 30 < bound <= started < 180
     named = {"type": "Ready", "status": "True", "reason": "Ready"}
     assert metrics.value(lifetimes.CLAIM_CHANGES, **named) == 1

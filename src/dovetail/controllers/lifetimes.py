@@ -79,14 +79,14 @@ POD_BOUND = Metric(
     "karpenter_pods_bound_duration_seconds",
     "histogram",
     "From the creation of a pod until it has a node.",
-    (),
+    ("dynamic_resources",),
     _SECONDS,
 )
 PROMISED_BOUND = Metric(
     "karpenter_pods_provisioning_bound_duration_seconds",
     "histogram",
     "From the first plan with a place for a pod until it has a node.",
-    (),
+    ("dynamic_resources",),
     _SECONDS,
 )
 PROMISED_STARTED = Metric(
@@ -103,6 +103,11 @@ POD_STARTED = Metric(
     (),
     _SECONDS,
 )
+
+
+def claims_devices(pod: Pod) -> str:
+    """Whether the pod asks for devices by claims, as labels have it."""
+    return "true" if pod.spec.resource_claims else "false"
 
 
 def _changes(kind: str) -> Metric:
@@ -174,9 +179,9 @@ class Lifetimes:
         promised = waits.promised.get(new.metadata.uid)
         known = (self._context.clock.now() - promised) / SECOND if promised is not None else None
         if new.spec.node_name and not old.spec.node_name:
-            metrics.observe(POD_BOUND, age)
+            metrics.observe(POD_BOUND, age, dynamic_resources=claims_devices(new))
             if known is not None:
-                metrics.observe(PROMISED_BOUND, known)
+                metrics.observe(PROMISED_BOUND, known, dynamic_resources=claims_devices(new))
         if old.status.phase == "Pending" and new.status.phase == "Running":
             metrics.observe(POD_STARTED, age)
             if known is not None:

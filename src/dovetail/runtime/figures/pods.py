@@ -9,11 +9,13 @@ from dovetail.api.meta import is_true
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
+from dovetail.controllers.lifetimes import claims_devices
 from dovetail.model import labels
 from dovetail.runtime.figures.text import header, series
 from dovetail.units.timestamp import parse_rfc3339
 
 _NAMED = ("name", "namespace")
+_UNBOUND = (*_NAMED, "dynamic_resources")
 STATE = Metric(
     "karpenter_pods_state",
     "gauge",
@@ -24,7 +26,7 @@ STATE = Metric(
         *("phase", "ready", "managed"),
     ),
 )
-UNBOUND = Metric("karpenter_pods_unbound_time_seconds", "gauge", "For how long a pod has no node.", _NAMED)
+UNBOUND = Metric("karpenter_pods_unbound_time_seconds", "gauge", "For how long a pod has no node.", _UNBOUND)
 UNSTARTED = Metric(
     "karpenter_pods_unstarted_time_seconds",
     "gauge",
@@ -35,7 +37,7 @@ PROMISED_UNBOUND = Metric(
     "karpenter_pods_provisioning_unbound_time_seconds",
     "gauge",
     "For how long a plan has a place for a pod that has no node yet.",
-    _NAMED,
+    _UNBOUND,
 )
 PROMISED_UNSTARTED = Metric(
     "karpenter_pods_provisioning_unstarted_time_seconds",
@@ -137,8 +139,10 @@ def _age(metric: Metric, pod: Pod, now: int) -> str:
 
 def _seconds(metric: Metric, pod: Pod, waited: int) -> str:
     meta = pod.metadata
-    named = series(metric, (("name", meta.name), ("namespace", meta.namespace)))
-    return f"{named}{max(0, waited) / SECOND}\n"
+    found = {"name": meta.name, "namespace": meta.namespace}
+    if "dynamic_resources" in metric.labels:
+        found["dynamic_resources"] = claims_devices(pod)
+    return f"{series(metric, tuple(found.items()))}{max(0, waited) / SECOND}\n"
 
 
 def _yes(value: bool) -> str:
