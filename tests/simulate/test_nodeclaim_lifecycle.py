@@ -18,6 +18,7 @@ from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, Vol
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound
 from dovetail.cloud.provider import Instance
+from dovetail.controllers.node import evict
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.model import labels
@@ -285,6 +286,7 @@ def test_what_blocks_a_drain_blocks_it_until_the_deadline(blocked_by: str) -> No
     }[blocked_by] in reasons
     (text,) = world.messages("Disrupted")
     assert "of its 60 terminationGracePeriodSeconds" in text
+    assert world.metrics.value(evict.PODS, reason="Forceful Termination") == 1
     warnings = world.messages("TerminationGracePeriodExpiring")
     assert warnings and all(item.startswith("All pods will be deleted by 2026-") for item in warnings)
 

@@ -22,7 +22,7 @@ EVICTIONS = Metric(
 PODS = Metric(
     "karpenter_pods_drained_total",
     "counter",
-    "Pods that were evicted, by why their node goes.",
+    "Pods that were evicted or deleted by force, by why their node goes.",
     ("reason",),
 )
 FIRST_DELAY = SECOND // 10
@@ -103,14 +103,16 @@ class EvictionQueue:
             return await self._refused(wanted, text)
         self._wanted.pop(uid, None)
         self._count(_DONE)
-        self._drained(uid, wanted.reason)
+        self.drained(uid, wanted.reason)
         await self._context.recorder.publish(
             wanted.pod, "Normal", "Evicted", f"Evicted pod: {wanted.reason}", dedupe=(uid,)
         )
         return None
 
-    def _drained(self, uid: str, reason: str) -> None:
-        """A pod may be asked for again until the watch shows that it goes; it counts once."""
+    def drained(self, uid: str, reason: str) -> None:
+        """The pod was evicted, or deleted by force. It counts once, though it may be asked for again until
+        the watch shows that it goes.
+        """
         if uid not in self._gone:
             self._context.metrics.add(PODS, reason=reason)
             self._gone[uid] = None

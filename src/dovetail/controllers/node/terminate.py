@@ -223,7 +223,7 @@ class NodeTermination:
         if limit is not None and step.waiting:
             await self._warn_of_deadline(node, claim, limit)
         for deletion in step.delete:
-            await self._delete(deletion, limit or 0)
+            await self._delete(deletion, limit or 0, reason)
         self._evictions.keep_only(name, frozenset(pod.metadata.uid for pod in step.evict))
         for pod in step.evict:
             self._evictions.add(pod, node, reason)
@@ -243,7 +243,7 @@ class NodeTermination:
                     dedupe=(obj.KIND, obj.metadata.name),
                 )
 
-    async def _delete(self, deletion: Deletion, limit: int) -> None:
+    async def _delete(self, deletion: Deletion, limit: int, reason: str) -> None:
         """Delete past budgets and do-not-disrupt: the node's time is nearly up."""
         pod, meta = deletion.pod, deletion.pod.metadata
         text = (
@@ -259,6 +259,7 @@ class NodeTermination:
             )
         except NotFound:
             return
+        self._evictions.drained(meta.uid, reason)
 
     async def _detach(self, node: Node, claim: NodeClaim | None) -> tuple[int | None, NodeClaim | None]:
         """When to look again while volumes are attached that pods elsewhere may wait for."""
