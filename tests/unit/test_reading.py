@@ -298,6 +298,9 @@ def test_parts_are_laid_over_the_objects_they_name(tmp_path: Path) -> None:
     assert rollout.document["spec"]["template"] == known[2].document["spec"]["template"]
     assert rollout.given == rollout.document
     assert budget.given == budget.document  # a whole object is what it says
+    new.write_text(BUDGET.partition("spec: ")[0] + "spec: {maxUnavailable: 4}")
+    (budget,) = read([new], onto=known).manifests
+    assert budget.document["spec"] == {"maxUnavailable": 4, "selector": {"matchLabels": {"app": "web"}}}
 
 
 @pytest.mark.parametrize(
@@ -305,7 +308,8 @@ def test_parts_are_laid_over_the_objects_they_name(tmp_path: Path) -> None:
     [
         ("web", "maxReplicas: 0", "must be greater than 0"),
         ("web", "maxReplicsa: 3", "unknown field"),
-        ("wbe", "maxReplicas: 3", "scaleTargetRef"),  # there is none of that name
+        ("wbe", "maxReplicas: 3", "did you mean web?"),
+        ("other", "maxReplicas: 3", "scaleTargetRef"),
     ],
 )
 def test_what_a_part_makes_is_admitted_as_a_whole(

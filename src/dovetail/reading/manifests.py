@@ -27,7 +27,7 @@ from dovetail.reading.documents import documents
 from dovetail.reading.generations import today
 from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
-from dovetail.reading.parts import Part, whole
+from dovetail.reading.parts import Part, wholes
 from dovetail.reading.paths import at, steps
 from dovetail.reading.refusals import broken, refusal, subject, unknown_field
 from dovetail.reading.served import ServedPod
@@ -132,7 +132,7 @@ def read(
     known = {item.written: item.located for item in onto}
     found: Iterable[Located] = documents(paths, recursive=recursive, note=reader.note, fault=reader.fault)
     if known:
-        found = (whole(located, known) for located in found)
+        found = wholes(found, known, reader.fault)
     for located in today(found, note=reader.note, fault=reader.fault):
         reader.take(located)
     return reader.reading()

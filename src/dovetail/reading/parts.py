@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dovetail.api.admission import admit, schema_of
 from dovetail.api.scheme import BY_GVK
-from dovetail.base.errors import BadRequest, Invalid
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.base.errors import BadRequest, InputError, Invalid
+from dovetail.base.guess import nearest
 from dovetail.base.mergepatch import merge
 from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of
 from dovetail.reading.located import Located
-from dovetail.reading.refusals import subject
+from dovetail.reading.refusals import refusal, subject
 
 
 @dataclass(frozen=True)
@@ -22,15 +24,35 @@ class Part(Located):
     given: Any = None
 
 
-def whole(located: Located, known: Mapping[tuple[str, str], Located]) -> Located:
+def wholes(
+    found: Iterable[Located], known: Mapping[tuple[str, str], Located], fault: Callable[[InputError], None]
+) -> Iterator[Located]:
+    """The documents as whole objects; what cannot be one goes to `fault`."""
+    for located in found:
+        try:
+            yield _whole(located, known)
+        except InputError as error:
+            fault(error)
+
+
+def _whole(located: Located, known: Mapping[tuple[str, str], Located]) -> Located:
     """The document, or if it is no object by itself, what it makes of the known one of its kind and name.
 
     `known` is by (kind, namespace/name). As in a JSON merge patch lists are replaced, and a null removes.
+    Raises InputError where the name looks like a slip.
     """
-    document = located.value
-    base = known.get(_key(document))
-    if base is None or _stands_alone(document):
+    document, key = located.value, _key(located.value)
+    if key[0] not in {kind for kind, _ in known} or _stands_alone(document):
         return located
+    base = known.get(key)
+    if base is None:
+        space, slash, name = key[1].rpartition("/")
+        near = nearest(name, [other.removeprefix(space + slash) for kind, other in known if kind == key[0]])
+        if not near:
+            return located
+        message = f"no {key[0]} has this name, and these fields alone make none; did you mean {near[0]}?"
+        remedy = "name the one that they change, or give all its fields"
+        raise refusal(located, "metadata.name", message, remedy)
     old = base.value
     if group_of(old["apiVersion"]) != group_of(str(document["apiVersion"])):
         return located
@@ -56,7 +78,9 @@ def _key(document: dict[str, Any]) -> tuple[str, str]:
 
 
 def _stands_alone(document: dict[str, Any]) -> bool:
-    """Of another group's kind nobody knows what it needs."""
+    """Of another group's kind nobody knows what it needs; a budget that selects nothing nobody means."""
+    if document.get("kind") == PodDisruptionBudget.KIND and "selector" not in (document.get("spec") or {}):
+        return False
     try:
         if schema_of(document) is None:
             return False
