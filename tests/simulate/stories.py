@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operated import REGION, Operated, pod
+from operated import REGION, Operated, pod, pool
 
+from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, condition
 from dovetail.api.workloads import ReplicaSet
+from dovetail.base.clock import MINUTE
 from dovetail.cloud import catalog
 from dovetail.model.offering import InstanceType
 from dovetail.reading import read
+from dovetail.testing.guests import node_class
+from dovetail.units.timestamp import to_rfc3339
 
 TRAVEL = Path(__file__).parents[2] / "examples" / "evening-rush" / "01-node-pool.yaml"
 POOL = "karpenter-node-pool"
@@ -106,3 +110,29 @@ def condition_of(item: EC2NodeClass | NodePool | NodeClaim | None, kind: str) ->
     found = condition(item.status.conditions, kind)
     assert found is not None
     return found
+
+
+async def falls_ill(
+    world: Operated, node: Node, kind: str = "AcceleratedHardwareReady", reason: str = "Broken"
+) -> None:
+    """As a node monitoring agent reports it."""
+    stamp = to_rfc3339(world.clock.now())
+    found = {"type": kind, "status": "False", "reason": reason, "lastTransitionTime": stamp}
+    kept = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": stamp}]
+    merge = {"status": {"conditions": [*kept, found]}}
+    await world.client.patch(Node, node.metadata.name, merge=merge, status=True)
+
+
+async def six_nodes(
+    world: Operated,
+    *budgets: dict[str, Any],
+    annotations: dict[str, str] | None = None,
+    disruption: dict[str, Any] | None = None,
+) -> list[Node]:
+    """Each with one pod with these annotations; in order of name."""
+    lasting = pool(disruption=disruption or {"consolidateAfter": "Never", "budgets": list(budgets)})
+    pods = inflate(6, affinity=apart())
+    pods["spec"]["template"]["metadata"]["annotations"] = annotations or {}
+    world.create(node_class(), lasting, pods)
+    await world.clock.sleep(2 * MINUTE)
+    return sorted(world.state.all(Node), key=lambda node: node.metadata.name)

@@ -1,102 +1,124 @@
-"""Sick nodes are replaced by force, unless so many are sick that the fault must lie elsewhere."""
+"""Unhealthy nodes are replaced first, within budgets, and their pods get a limit of time to leave."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from operated import Operated, play, pool
-from stories import apart, inflate
+import pytest
+from operated import Operated, play
+from stories import falls_ill, six_nodes
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import MINUTE
-from dovetail.controllers.node.repair import IN_POOL
+from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
-from dovetail.testing.guests import node_class
-from dovetail.units.timestamp import to_rfc3339
+from dovetail.units.timestamp import parse_rfc3339
 
 ON = FeatureGates(node_repair=True)
+KEPT = {labels.DO_NOT_DISRUPT: "true"}
 
 
-async def falls_ill(world: Operated, node: Node, kind: str = "AcceleratedHardwareReady") -> None:
-    """As a node monitoring agent reports it."""
-    stamp = to_rfc3339(world.clock.now())
-    found = {"type": kind, "status": "False", "reason": "Broken", "lastTransitionTime": stamp}
-    kept = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": stamp}]
-    merge = {"status": {"conditions": [*kept, found]}}
-    await world.client.patch(Node, node.metadata.name, merge=merge, status=True)
-
-
-async def six_nodes(world: Operated, *budgets: dict[str, Any]) -> list[Node]:
-    lasting = pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "0"}, *budgets]})
-    pods = inflate(6, affinity=apart())
-    pods["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
-    world.create(node_class(), lasting, pods)
-    await world.clock.sleep(2 * MINUTE)
-    return sorted(world.state.all(Node), key=lambda node: node.metadata.name)
-
-
-def test_a_sick_node_goes_by_force_and_its_pods_get_another() -> None:
+def test_a_node_is_replaced_before_it_goes_and_its_pods_have_their_time() -> None:
     async def script(world: Operated) -> None:
-        sick, *_ = await six_nodes(world)
+        sick, *_ = await six_nodes(world, annotations=KEPT)
         await falls_ill(world, sick)
-        await world.clock.sleep(10 * MINUTE - 1)
-        assert not world.records("claim.deleted")
-        await world.clock.sleep(5 * MINUTE)
+        begun = world.clock.now()
+        await world.clock.sleep(30 * MINUTE - SECOND)
+        assert not world.records("claim.created", t=begun)
+        assert len(world.state.all(NodeClaim)) == 6
+        await world.clock.sleep(MINUTE)
+        assert len(world.state.all(NodeClaim)) == 7  # the new one comes up while the old one is there
+        await world.clock.sleep(2 * MINUTE)
+        (leaving,) = (claim for claim in world.state.all(NodeClaim) if claim.deleting)
+        end = parse_rfc3339(leaving.metadata.annotations[labels.TERMINATION_TIMESTAMP])
+        assert end - parse_rfc3339(leaving.metadata.deletion_timestamp) == 10 * MINUTE
+        await world.clock.sleep(15 * MINUTE)
         names = {node.metadata.name for node in world.state.all(Node)}
         assert len(names) == 6
         assert sick.metadata.name not in names
 
     world = play(script, gates=ON)
-    # Neither the budget of none nor do-not-disrupt keeps it: its pods have no time left.
-    assert len(world.records("claim.deleted")) == 1
-    assert len(world.records("pod.bound")) == 7
+    # do-not-disrupt held the pod until its node's time was up, and then it found its place ready.
+    assert len(world.records("claim.created")) == 7
     assert "bypasses the PDB" in world.messages("Disrupted")[0]
     (image,) = {claim.status.image_id for claim in world.state.all(NodeClaim)}
     series = {"nodepool": "general", "capacity_type": "on-demand", "image_id": image}
-    assert world.metrics.value(UNHEALTHY, condition="AcceleratedHardwareReady", **series) == 1
+    mode = {"termination_mode": "eventual"}
+    assert world.metrics.value(UNHEALTHY, condition="AcceleratedHardwareReady", **series, **mode) == 1
+
+
+def test_the_replacement_is_kept_for_pods_that_stay_until_their_time_is_up() -> None:
+    async def script(world: Operated) -> None:
+        eager = {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
+        sick, *_ = await six_nodes(world, annotations=KEPT, disruption=eager)
+        await falls_ill(world, sick)
+        await world.clock.sleep(50 * MINUTE)
+
+    world = play(script, gates=ON)
+    assert len(world.records("claim.created")) == 7
+    assert len(world.records("disruption")) == 1
+    assert len(world.state.all(NodeClaim)) == 6
+
+
+@pytest.mark.parametrize(("reason", "minutes"), [("NvidiaXID64Error", 10), ("XID46", 10), ("XID13", 30)])
+def test_the_reason_says_how_long_it_is_waited_for(reason: str, minutes: int) -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick, reason=reason)
+        await world.clock.sleep(minutes * MINUTE - SECOND)
+        assert len(world.state.all(NodeClaim)) == 6
+        await world.clock.sleep(20 * SECOND)
+        assert len(world.state.all(NodeClaim)) == 7
+
+    play(script, gates=ON)
 
 
 def test_one_that_recovers_in_time_stays() -> None:
     async def script(world: Operated) -> None:
         sick, *_ = await six_nodes(world)
-        await falls_ill(world, sick, "KernelReady")
-        await world.clock.sleep(29 * MINUTE)
-        await world.client.patch(Node, sick.metadata.name, merge={"status": {"conditions": []}}, status=True)
-        await world.clock.sleep(10 * MINUTE)
+        for _ in range(4):
+            await falls_ill(world, sick, "KernelReady")
+            await world.clock.sleep(29 * MINUTE)
+            await world.client.patch(
+                Node, sick.metadata.name, merge={"status": {"conditions": []}}, status=True
+            )
+            await world.clock.sleep(MINUTE)
 
     assert not play(script, gates=ON).records("claim.deleted")
 
 
-def test_when_too_many_are_sick_none_is_taken_and_the_nodes_say_so() -> None:
+def test_when_too_many_are_sick_none_is_taken_and_all_say_so() -> None:
     async def script(world: Operated) -> None:
         for sick in (await six_nodes(world))[:3]:
             await falls_ill(world, sick)
-        await world.clock.sleep(30 * MINUTE)
+        await world.clock.sleep(45 * MINUTE)
 
     world = play(script, gates=ON)
     assert not world.records("claim.deleted")
-    assert set(world.messages("NodeRepairBlocked")) == {IN_POOL[:1].upper() + IN_POOL[1:]}
+    assert set(world.messages("NodeRepairBlocked")) == {
+        'More than 20% of nodes in nodepool "general" are unhealthy'
+    }
+    kinds = {record["object"].split("/")[0] for record in world.records("event", reason="NodeRepairBlocked")}
+    assert kinds == {"Node", "NodeClaim", "NodePool"}
 
 
 def test_it_is_off_unless_asked_for() -> None:
     async def script(world: Operated) -> None:
         sick, *_ = await six_nodes(world)
         await falls_ill(world, sick)
-        await world.clock.sleep(30 * MINUTE)
+        await world.clock.sleep(45 * MINUTE)
 
     assert not play(script).records("claim.deleted")
 
 
-def test_a_budget_for_unhealthy_nodes_holds_repair_up() -> None:
+@pytest.mark.parametrize("reasons", [{}, {"reasons": ["Unhealthy"]}])
+def test_a_budget_holds_repair_up(reasons: dict[str, list[str]]) -> None:
     async def script(world: Operated) -> None:
-        for sick in (await six_nodes(world, {"nodes": "1", "reasons": ["Unhealthy"]}))[:2]:
+        for sick in (await six_nodes(world, {"nodes": "1", **reasons}))[:2]:
             await falls_ill(world, sick)
-        await world.clock.sleep(10 * MINUTE + 1)
-        assert sum(claim.deleting for claim in world.state.all(NodeClaim)) == 1
-        await world.clock.sleep(10 * MINUTE)
+        await world.clock.sleep(30 * MINUTE + 40 * SECOND)
+        assert len(world.state.all(NodeClaim)) == 7
+        await world.clock.sleep(20 * MINUTE)
 
     world = play(script, gates=ON)
     assert len(world.records("claim.deleted")) == 2  # one after the other
@@ -104,11 +126,20 @@ def test_a_budget_for_unhealthy_nodes_holds_repair_up() -> None:
     assert text in world.messages("DisruptionBlocked")
 
 
+def test_a_node_that_is_not_ready_uses_up_no_budget_of_its_own_repair() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world, {"nodes": "1"})
+        await world.kubelets.silence(sick.metadata.name, 60 * MINUTE)
+        assert sick.metadata.name not in {node.metadata.name for node in world.state.all(Node)}
+
+    assert len(play(script, gates=ON).records("claim.deleted")) == 1
+
+
 def test_a_budget_of_none_for_unhealthy_nodes_turns_repair_off() -> None:
     async def script(world: Operated) -> None:
         sick, *_ = await six_nodes(world, {"nodes": "0", "reasons": ["Drifted", "Unhealthy"]})
         await falls_ill(world, sick)
-        await world.clock.sleep(30 * MINUTE)
+        await world.clock.sleep(45 * MINUTE)
 
     assert not play(script, gates=ON).records("claim.deleted")
 
@@ -120,13 +151,30 @@ def test_a_node_that_must_not_be_repaired_stays_until_its_mark_is_gone() -> None
         marked = {"metadata": {"annotations": {labels.DO_NOT_REPAIR: "true"}}}
         await world.client.patch(Node, name, merge=marked)
         await falls_ill(world, sick)
-        await world.clock.sleep(30 * MINUTE)
+        await world.clock.sleep(29 * MINUTE)
+        text = 'Repair is blocked through the "karpenter.sh/do-not-repair" annotation'
+        assert text not in world.messages("DisruptionBlocked")
+        await world.clock.sleep(20 * MINUTE)
+        assert text in world.messages("DisruptionBlocked")
         assert not world.records("claim.deleted")
         marked["metadata"]["annotations"][labels.DO_NOT_REPAIR] = "yes"  # says nothing
         await world.client.patch(Node, name, merge=marked)
         await world.clock.sleep(5 * MINUTE)
 
+    assert len(play(script, gates=ON).records("claim.deleted")) == 1
+
+
+def test_a_restart_between_launch_and_end_forgets_neither_the_replacement_nor_the_limit() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world, annotations=KEPT)
+        await falls_ill(world, sick)
+        await world.clock.sleep(30 * MINUTE + 15 * SECOND)
+        assert len(world.state.all(NodeClaim)) == 7
+        await world.restart()
+        await world.clock.sleep(2 * MINUTE)
+        (leaving,) = (claim for claim in world.state.all(NodeClaim) if claim.deleting)
+        assert labels.TERMINATION_TIMESTAMP in leaving.metadata.annotations
+
     world = play(script, gates=ON)
-    assert len(world.records("claim.deleted")) == 1
-    text = 'Repair is blocked through the "karpenter.sh/do-not-repair" annotation'
-    assert text in world.messages("DisruptionBlocked")
+    assert len(world.records("claim.created")) == 7
+    assert len(world.records("disruption.resumed")) == 1

@@ -100,7 +100,7 @@ PDB = "Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"
         (view(node=None), (), "Nodeclaim does not have an associated node"),
         (view(going=True), (), "Node is deleting or marked for deletion"),
         (view(queued=True), (), "Node is deleting or marked for deletion"),
-        (view(node=FRESH), (), "Node isn't initialized"),
+        (view(node=FRESH), (), "Node isn't initialized nor registered"),
         (view(nominated=True), (), "Node is nominated for a pending pod"),
         (
             view(node=ANNOTATED),

@@ -205,7 +205,7 @@ def test_what_keeps_a_node_from_being_disrupted(tmp_path: Path, capsys: pytest.C
     file.write_text(f"{NODE}---\n{RUNNING}---\n{CLAIM}")
     found = explained(capsys, "node", "old", *BASE, "-f", str(file))["disruption"]
     assert found["blockers"] == [
-        "Node isn't initialized",
+        "Node isn't initialized nor registered",
         "Pdb prevents pod evictions (PodDisruptionBudget=[default/keep])",
     ]
     assert set(found["budgets"]) == {"Empty", "Drifted", "Underutilized"}

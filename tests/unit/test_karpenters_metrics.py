@@ -18,7 +18,8 @@ KARPENTERS = {
     "karpenter_pods_disruption_initiated_total": _DISRUPTED,
     "karpenter_nodeclaims_termination_duration_seconds": "nodepool",
     "karpenter_nodeclaims_instance_termination_duration_seconds": "nodepool",
-    "karpenter_nodeclaims_unhealthy_disrupted_total": "condition nodepool capacity_type image_id",
+    "karpenter_nodeclaims_unhealthy_disrupted_total": "condition nodepool capacity_type image_id"
+    " termination_mode",  # since 1.15
     "karpenter_nodes_created_total": "nodepool zone",
     "karpenter_nodes_terminated_total": "nodepool zone",
     "karpenter_nodes_drained_total": "nodepool",

@@ -1,59 +1,199 @@
-"""When a node is past help, and when so many are that none is repaired."""
+"""When a node is past help, what is done about it, and when so many are that none is repaired."""
 
 from __future__ import annotations
 
 import pytest
 
-from dovetail.api.core import Node, NodeStatus
+from dovetail.api.codec import decode
+from dovetail.api.core import Node, NodeSpec, NodeStatus
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import MINUTE
-from dovetail.cloud.provider import EKS_POLICIES
-from dovetail.controllers.node.repair import diagnosis, too_many
+from dovetail.cloud.kwok.cloud import KwokCloud
+from dovetail.cloud.repair import EKS_POLICIES, eks_policies
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.repair import Matcher, Rules, Turn, too_many, turn
+from dovetail.model import labels
+from dovetail.model.repair import REBOOT, REPLACE, RepairPolicies, RepairPolicy
 from dovetail.units.timestamp import parse_rfc3339
 
 SINCE = "2026-03-02T10:00:00Z"
+AT = parse_rfc3339(SINCE)
 
 
-def node(kind: str = "Ready", status: str = "True", since: str = SINCE) -> Node:
-    found = (Condition(type=kind, status=status, last_transition_time=since),)
-    meta = Meta(name="n", creation_timestamp="2026-03-02T09:00:00Z")
-    return Node(metadata=meta, status=NodeStatus(conditions=found))
+def ill(kind: str, status: str = "False", reason: str = "Broken", since: str = SINCE) -> Condition:
+    return Condition(type=kind, status=status, reason=reason, last_transition_time=since)
+
+
+def node(*conditions: Condition, name: str = "n", created: str = "2026-03-02T09:00:00Z") -> Node:
+    marks = {labels.NODEPOOL: "one", labels.REGISTERED: "true", labels.INITIALIZED: "true"}
+    return Node(
+        metadata=Meta(name=name, creation_timestamp=created, labels=marks),
+        spec=NodeSpec(provider_id=name),
+        status=NodeStatus(conditions=conditions),
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "status", "minutes"),
+    ("kind", "status", "reason", "minutes", "legacy"),
     [
-        ("Ready", "True", None),
-        ("Ready", "False", 30),
-        ("Ready", "Unknown", 30),
-        ("AcceleratedHardwareReady", "False", 10),
-        ("AcceleratedHardwareReady", "Unknown", None),
-        ("StorageReady", "False", 30),
-        ("NetworkingReady", "False", 30),
-        ("KernelReady", "False", 30),
-        ("ContainerRuntimeReady", "False", 30),
-        ("MemoryPressure", "False", None),
+        ("Ready", "True", "", None, None),
+        ("Ready", "False", "", 30, 30),
+        ("Ready", "Unknown", "NodeStatusUnknown", 30, 30),
+        ("AcceleratedHardwareReady", "False", "NvidiaXID79Error", 10, 10),
+        ("AcceleratedHardwareReady", "False", "XID48", 10, 10),
+        ("AcceleratedHardwareReady", "False", "XID13", 30, 10),
+        ("AcceleratedHardwareReady", "False", "", 30, 10),
+        ("AcceleratedHardwareReady", "Unknown", "XID79", None, None),
+        ("StorageReady", "False", "", 30, 30),
+        ("NetworkingReady", "False", "", 30, 30),
+        ("KernelReady", "False", "", 30, 30),
+        ("ContainerRuntimeReady", "False", "", 30, 30),
+        ("MemoryPressure", "False", "", None, None),
     ],
 )
-def test_each_fault_has_its_time(kind: str, status: str, minutes: int | None) -> None:
-    end = None if minutes is None else parse_rfc3339(SINCE) + minutes * MINUTE
-    assert diagnosis(node(kind, status), EKS_POLICIES) == (None if end is None else (end, kind))
+def test_each_fault_has_its_time(
+    kind: str, status: str, reason: str, minutes: int | None, legacy: int | None
+) -> None:
+    for policies, wanted in ((EKS_POLICIES.current, minutes), (EKS_POLICIES.legacy, legacy)):
+        found = Matcher(policies).matches(node(ill(kind, status, reason)))
+        assert [one.since - AT for one in found] == ([] if wanted is None else [wanted * MINUTE])
 
 
-def test_the_first_of_two_faults_counts_and_a_missing_instant_is_the_creation() -> None:
-    both = (
-        Condition(type="Ready", status="False", last_transition_time="2026-03-02T10:05:00Z"),
-        Condition(type="AcceleratedHardwareReady", status="False"),
-    )
-    sick = Node(metadata=Meta(creation_timestamp=SINCE), status=NodeStatus(conditions=both))
-    found = diagnosis(sick, EKS_POLICIES)
-    assert found == (parse_rfc3339(SINCE) + 10 * MINUTE, "AcceleratedHardwareReady")
+@pytest.mark.parametrize("policies", [EKS_POLICIES, eks_policies(reboots=True), KwokCloud.repair_policies])
+def test_a_set_has_one_fallback_which_replaces(policies: RepairPolicies) -> None:
+    (fallback,) = (policy for policy in policies.current if not policy.reason)
+    assert fallback.action == REPLACE
+    assert all(policy.toleration > 0 and 0 <= policy.priority <= 100 for policy in policies.current)
+    assert all(policy.action == REPLACE and policy.reason for policy in policies.legacy)
+
+
+def test_a_fault_counts_from_the_creation_at_the_earliest() -> None:
+    matcher = Matcher(EKS_POLICIES.current)
+    for since in ("", "1970-01-01T00:00:00Z"):
+        (found,) = matcher.matches(node(ill("Ready", since=since), created=SINCE))
+        assert found.since == AT + 30 * MINUTE
+
+
+SET = (
+    RepairPolicy("A", "False", 10 * MINUTE),
+    RepairPolicy("B", "False", 5 * MINUTE, "hot", grace=9 * MINUTE, priority=50, action=REBOOT),
+    RepairPolicy("B", "False", 5 * MINUTE, "h.t|x", grace=3 * MINUTE, priority=10),
+    RepairPolicy("C", "False", MINUTE, ".*", grace=5 * MINUTE, priority=100, action=REBOOT),
+)
+
+
+def test_of_several_conditions_replacing_wins_and_the_shortest_grace() -> None:
+    matcher = Matcher(SET)
+    sick = node(ill("C", reason=""), ill("B", reason="too hot"))
+    assert matcher.diagnose(sick, AT + MINUTE - 1) is None
+    found = matcher.diagnose(sick, AT + MINUTE)
+    assert found is not None
+    assert (found.condition, found.action, found.grace) == ("C", REBOOT, 5 * MINUTE)
+    assert found.score == 3  # the highest of four ranks
+    found = matcher.diagnose(sick, AT + 5 * MINUTE)
+    assert found is not None
+    assert (found.condition, found.action, found.grace) == ("B", REPLACE, 3 * MINUTE)
+
+
+def test_what_no_reason_names_falls_back_with_its_own_condition() -> None:
+    found = Matcher(SET).diagnose(node(ill("B", reason="cold")), AT + 40 * MINUTE)
+    assert found is not None
+    assert (found.condition, found.action, found.grace, found.score) == ("B", REPLACE, None, 1.0)
+    # A condition that the set does not list falls back on nothing.
+    assert not Matcher(SET).matches(node(ill("D"), ill("A", status="True")))
 
 
 @pytest.mark.parametrize(
-    ("sick", "healthy", "blocked"),
-    [(1, 0, False), (2, 0, True), (1, 4, False), (2, 3, True), (2, 4, False), (3, 8, False), (4, 7, True)],
+    ("sick", "nodes", "blocked"),
+    [(1, 1, False), (2, 2, True), (1, 5, False), (2, 5, True), (2, 6, False), (3, 11, False), (4, 11, True)],
 )
-def test_more_than_a_fifth_rounded_up_stops_all_repairs(sick: int, healthy: int, blocked: bool) -> None:
-    nodes = [node("Ready", "False")] * sick + [node()] * healthy
-    assert too_many(nodes, EKS_POLICIES) is blocked
+def test_more_than_a_fifth_rounded_up_stops_all_repairs(sick: int, nodes: int, blocked: bool) -> None:
+    assert too_many(sick, nodes) is blocked
+
+
+REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+POOL = decode(
+    {
+        "metadata": {"name": "one"},
+        "spec": {
+            "template": {"spec": {"nodeClassRef": REF}},
+            "disruption": {"budgets": [{"nodes": "10%"}]},
+        },
+    },
+    NodePool,
+)
+
+
+def view(item: Node, *, going: bool = False, pool: str = "one") -> NodeView:
+    marks = {labels.NODEPOOL: pool} if pool else {}
+    meta = {"name": f"claim-{item.metadata.name}", "labels": marks}
+    claim = decode({"metadata": meta, "spec": {"nodeClassRef": REF}}, NodeClaim)
+    return NodeView(claim, item, POOL if pool else None, going=going)
+
+
+def decided(*views: NodeView, healthy: int = 9, minutes: int = 31) -> Turn:
+    more = tuple(view(node(ill("Ready", "True"), name=f"well-{number}")) for number in range(healthy))
+    nodes = tuple(item.node for item in (*views, *more) if item.node is not None)
+    rules = Rules(nodes, (POOL,), Budgets(()), AT + minutes * MINUTE)
+    return turn((*views, *more), Matcher(EKS_POLICIES.current), rules)
+
+
+def names(found: Turn) -> list[str]:
+    return [one.name for one, _ in found.due]
+
+
+def test_what_waits_for_longest_is_in_front_then_what_is_cheapest_to_disrupt() -> None:
+    old = view(node(ill("Ready", since="2026-03-02T09:59:00Z"), name="z"))
+    first, second = (view(node(ill("KernelReady"), name=name)) for name in ("a", "b"))
+    assert names(decided(second, old, first, healthy=20)) == ["z", "a", "b"]
+
+
+def test_nothing_is_due_before_its_time_which_is_known() -> None:
+    found = decided(view(node(ill("Ready"))), minutes=29)
+    assert (found.due, found.notes, found.next) == ((), (), AT + 30 * MINUTE)
+    assert decided().next is None
+
+
+def test_nodes_on_their_way_out_use_the_budget_up_and_those_that_are_not_ready_do_not() -> None:
+    sick, other = view(node(ill("Ready"), name="a")), view(node(ill("Ready"), name="b"))
+    assert names(decided(sick, other)) == ["a", "b"]
+    leaving = view(node(ill("Ready", "True"), name="c"), going=True)
+    found = decided(sick, leaving, healthy=8)
+    assert not found.due
+    assert [note.message for note in found.notes if note.on_pool] == [
+        "No allowed disruptions for disruption reason Unhealthy due to blocking budget"
+    ]
+
+
+def test_a_registered_node_that_is_not_initialized_needs_no_budget() -> None:
+    sick = node(ill("Ready"), name="a")
+    del sick.metadata.labels[labels.INITIALIZED]
+    leaving = view(node(ill("Ready", "True"), name="c"), going=True)
+    assert names(decided(view(sick), leaving)) == ["a"]
+    del sick.metadata.labels[labels.REGISTERED]
+    found = decided(view(sick))
+    assert [note.message for note in found.notes] == ["Node isn't initialized nor registered"]
+
+
+def test_a_node_without_a_nodepool_is_not_repaired() -> None:
+    found = decided(view(node(ill("Ready")), pool=""))
+    assert not found.due
+    text = "Repair requires a NodePool to construct and budget a safe replacement"
+    assert [note.message for note in found.notes] == [text]
+
+
+def test_conditions_that_come_and_go_are_never_due() -> None:
+    sick = node(ill("Ready", since="2026-03-02T10:30:59Z"))
+    assert not decided(view(sick)).due
+
+
+def test_one_pool_with_too_many_does_not_stop_another() -> None:
+    sick = [view(node(ill("Ready"), name=f"sick-{number}")) for number in range(4)]
+    found = decided(*sick, healthy=4)
+    assert not found.due
+    assert {note.reason for note in found.notes} == {"NodeRepairBlocked"}
+    assert len([note for note in found.notes if note.on_pool]) == 1
+    assert len(found.notes) == 5

@@ -71,6 +71,8 @@ class Flags:
         podTopologySpread.defaultConstraints.
     feature_gates
         NAME=true or false, with commas between them.
+    legacy_node_repair
+        true: with the gate NodeRepair, unhealthy nodes end by force and at once, as in Karpenter 1.14.
     kube_client_qps
         Requests to the API server per second, for long.
     kube_client_burst
@@ -150,6 +152,7 @@ class Flags:
     min_values_policy: str = "Strict"
     scheduler_config: str = ""
     feature_gates: str = ""
+    legacy_node_repair: Bool = "false"
     kube_client_qps: float = 200
     kube_client_burst: int = 300
     disable_leader_election: Bool = "false"
@@ -282,6 +285,7 @@ class Flags:
             pod_moves_per_day=self.pod_moves_per_day,
             default_constraints=read_default_constraints(self.scheduler_config, "--scheduler-config"),
             gates=self._gates(),
+            legacy_node_repair=self.legacy_node_repair == "true",
             brakes=BrakeOptions(
                 pause=self._pause(),
                 launches=_read("--launch-limit", Rate.parse, self.launch_limit)

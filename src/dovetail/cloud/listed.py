@@ -10,8 +10,10 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound
 from dovetail.cloud import catalog
 from dovetail.cloud.inert import Inert
-from dovetail.cloud.provider import EKS_POLICIES, Instance, RepairPolicy
+from dovetail.cloud.provider import Instance
+from dovetail.cloud.repair import EKS_POLICIES
 from dovetail.model.offering import InstanceType
+from dovetail.model.repair import RepairPolicies
 
 
 class ListedCloud(Inert):
@@ -24,7 +26,7 @@ class ListedCloud(Inert):
     node_class_kinds: tuple[tuple[str, str], ...] = (
         (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
     )
-    repair_policies: tuple[RepairPolicy, ...] = EKS_POLICIES
+    repair_policies: RepairPolicies = EKS_POLICIES
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[EC2NodeClass, tuple[InstanceType, ...]]] = {}

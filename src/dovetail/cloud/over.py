@@ -13,10 +13,10 @@ from dovetail.cloud.provider import (
     NodeClasses,
     NodeClassResolution,
     Provider,
-    RepairPolicy,
     Supply,
 )
 from dovetail.model.offering import InstanceType
+from dovetail.model.repair import RepairPolicies
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Over:
     """A Provider over another one. Every call that waits goes through `call`, which others add to."""
 
     node_class_kinds: tuple[tuple[str, str], ...]
-    repair_policies: tuple[RepairPolicy, ...]
+    repair_policies: RepairPolicies
 
     def __init__(self, provider: Provider) -> None:
         self.node_class_kinds = provider.node_class_kinds

@@ -9,33 +9,12 @@ from typing import Any, Protocol
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import condition
-from dovetail.base.clock import MINUTE
 from dovetail.base.errors import CreateFailed, InsufficientCapacity, NodeClassNotReady
 from dovetail.cloud.interruption import Impairment
 from dovetail.model.offering import InstanceType
+from dovetail.model.repair import RepairPolicies
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
-
-
-@dataclass(frozen=True, slots=True)
-class RepairPolicy:
-    """A condition with this status is a fault of the node once it has lasted `toleration` nanoseconds."""
-
-    condition: str
-    status: str
-    toleration: int
-
-
-# As EKS has them: Ready is the kubelet's own, the others are its node monitoring agent's.
-EKS_POLICIES = (
-    RepairPolicy("Ready", "False", 30 * MINUTE),
-    RepairPolicy("Ready", "Unknown", 30 * MINUTE),
-    RepairPolicy("AcceleratedHardwareReady", "False", 10 * MINUTE),
-    RepairPolicy("StorageReady", "False", 30 * MINUTE),
-    RepairPolicy("NetworkingReady", "False", 30 * MINUTE),
-    RepairPolicy("KernelReady", "False", 30 * MINUTE),
-    RepairPolicy("ContainerRuntimeReady", "False", 30 * MINUTE),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +183,7 @@ class Provider(Protocol):
     """
 
     node_class_kinds: tuple[tuple[str, str], ...]  # (group, kind) of the node classes that are its own
-    repair_policies: tuple[RepairPolicy, ...]  # when its nodes are past help
+    repair_policies: RepairPolicies  # when its nodes are past help
     classes: NodeClasses
     supply: Supply
     machines: Machines

@@ -16,13 +16,14 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.turns import Turns
 from dovetail.controllers.disruption.unfinished import replaces
 from dovetail.controllers.disruption.views import node_views
+from dovetail.controllers.disruption.whatif import Outcome
 from dovetail.controllers.nodeclaim.disrupted import GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.reconciler import failure_log
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import DRIFTED, EXPIRED, Command, Decision
+from dovetail.disrupt.command import DRIFTED, EXPIRED, Command, Decision, Note
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.static import is_static, surplus
@@ -117,6 +118,7 @@ AT_LIMIT = 30 * SECOND
 # What the cloud refused is asked for again, but not at once.
 _AFTER_LOSS = 10 * SECOND
 OVERPROVISIONED = "overprovisioned"
+FULL = "Static NodePool is at its node limit and cannot stage a replacement"
 
 
 class StaticCapacity:
@@ -194,20 +196,31 @@ class StaticCapacity:
             context.log.record("static.ended", pool=pool.metadata.name, claim=claim.metadata.name)
 
 
+def replacement(context: Context, view: NodeView, reason: str) -> Outcome:
+    """How to replace a node of a static pool by one more; no obstacle is said where nothing is for sale."""
+    pool = view.pool
+    if pool is None or not room(context, pool):
+        return Outcome(None, FULL)
+    wanted = planned(context, pool)
+    if wanted is None or context.brakes.launches_paused(pool):
+        return Outcome(None)
+    return Outcome(Command(reason, (view,), (wanted,)))
+
+
 class StaticReplacement(Turns):
     """One node at a time, those due for longest first. Above its number the pool may go up to its limit."""
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
         turn = self._turn(views)
+        notes = list(turn.notes)
         for view in (*turn.empty, *turn.loaded):
-            pool = view.pool
-            if pool is None or not room(self._context, pool):
-                continue
-            wanted = planned(self._context, pool)
-            if wanted is not None and not self._context.brakes.launches_paused(pool):
-                return Decision(Command(self.reason, (view,), (wanted,)), turn.notes)
-        return Decision(None, turn.notes)
+            outcome = replacement(self._context, view, self.reason)
+            if outcome.command is not None:
+                return Decision(outcome.command, tuple(notes))
+            if outcome.obstacle:
+                notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
+        return Decision(None, tuple(notes))
 
 
 def static_drift(context: Context) -> StaticReplacement:

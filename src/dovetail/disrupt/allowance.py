@@ -4,44 +4,55 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import allowed_disruptions
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Note
+from dovetail.disrupt.command import UNHEALTHY, Note
 
 
-def allowances(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str, now: int) -> dict[str, int]:
+def allowances(pools: Sequence[NodePool], views: Sequence[NodeView], reason: str, now: int) -> dict[str, int]:
     """Pool name -> nodes that may be disrupted for the reason at `now`, on top of those that are."""
-    counted, used = _counts(tuple(views))
+    counted, used = _counts(tuple(views)), consuming(pools, views, reason)
     answer = {}
     for pool in pools:
         name = pool.metadata.name
         budgets = pool.spec.disruption.budgets
-        answer[name] = allowed_disruptions(budgets, reason, counted[name], used[name], now)
+        answer[name] = allowed_disruptions(budgets, reason, counted.nodes[name], used[name], now)
     return answer
 
 
-def consuming(pools: Iterable[NodePool], views: Sequence[NodeView]) -> dict[str, int]:
-    """Pool name -> nodes that use up its budgets: not ready, or on their way out."""
-    _, used = _counts(tuple(views))
+def consuming(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str) -> dict[str, int]:
+    """Pool name -> nodes that use up its budgets for the reason: on their way out, or not ready.
+
+    For unhealthy nodes those that are not ready do not: they are what has to go.
+    """
+    counted = _counts(tuple(views))
+    used = counted.leaving if reason == UNHEALTHY else counted.used
     return {pool.metadata.name: used[pool.metadata.name] for pool in pools}
 
 
-@by_identity(16)
-def _counts(views: tuple[NodeView, ...]) -> tuple[Counter[str], Counter[str]]:
-    """By pool: nodes that budgets count, and those of them that use the budgets up.
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """By pool: nodes that budgets count, those of them on their way out, and these with what is not ready."""
 
-    Every method asks about the same views.
-    """
-    counted: Counter[str] = Counter()
-    used: Counter[str] = Counter()
+    nodes: Counter[str]
+    leaving: Counter[str]
+    used: Counter[str]
+
+
+@by_identity(16)
+def _counts(views: tuple[NodeView, ...]) -> _Counts:
+    """Every method asks about the same views."""
+    found = _Counts(Counter(), Counter(), Counter())
     for view in views:
         if view.counts:
-            counted[view.pool_name] += 1
-            used[view.pool_name] += view.uses_budget
-    return counted, used
+            found.nodes[view.pool_name] += 1
+            found.leaving[view.pool_name] += view.leaves
+            found.used[view.pool_name] += view.uses_budget
+    return found
 
 
 def within(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
+from itertools import chain, compress
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -64,6 +64,10 @@ class NodeView:
         return self.node is not None and self.node.metadata.labels.get(labels.INITIALIZED) == "true"
 
     @property
+    def registered(self) -> bool:
+        return self.node is not None and labels.REGISTERED in self.node.metadata.labels
+
+    @property
     def ready(self) -> bool:
         return self.node is not None and is_true(self.node.status.conditions, "Ready")
 
@@ -102,14 +106,19 @@ class NodeView:
         return self.initialized and not is_true(self.claim.status.conditions, "InstanceTerminating")
 
     @cached_property
-    def uses_budget(self) -> bool:
-        """True iff it uses budgets up, of those that count.
+    def leaves(self) -> bool:
+        """True iff it is on its way out.
 
         One that another process has begun to disrupt does too: it may go on with it. What it left behind is
         undone before each decision (controllers/disruption/execute.py), so that does not count for long.
         """
         begun = is_true(self.claim.status.conditions, "DisruptionReason")
-        return self.going or self.queued or begun or not self.ready
+        return self.going or self.queued or begun
+
+    @cached_property
+    def uses_budget(self) -> bool:
+        """True iff it uses budgets up, of those that count: for unhealthy nodes those that leave alone do."""
+        return self.leaves or not self.ready
 
     def disruption_cost(self) -> float:
         """What evicting its pods costs, at least 0."""
@@ -164,20 +173,43 @@ def blockers(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = Fals
         yield from _pod_blockers(view, budgets, now)
 
 
+def repair_blocker(view: NodeView, budgets: Budgets, now: int, *, bounded: bool) -> str:
+    """Why an unhealthy node stays, "" if nothing keeps it. Nodes need not be initialized, only registered.
+
+    `bounded`: its pods have a limit of time to leave, so that they cannot hold it up.
+    """
+    if not view.pool_name:
+        return "Repair requires a NodePool to construct and budget a safe replacement"
+    marks = (view.claim.metadata.annotations, view.node.metadata.annotations if view.node else {})
+    if any(one.get(labels.DO_NOT_REPAIR) == "true" for one in marks):
+        return f'Repair is blocked through the "{labels.DO_NOT_REPAIR}" annotation'
+    found = next(chain(_presence_blockers(view, up=view.registered), _pool_blockers(view)), "")
+    if found:
+        return found
+    if not bounded and any(_pod_blockers(view, budgets, now)):
+        return "Repair requires a termination grace period to bypass blocking pods"
+    return ""
+
+
 def _machine_blockers(view: NodeView) -> Iterator[str]:
-    node = view.node
-    if node is None:
+    yield from _presence_blockers(view, up=view.initialized)
+    if view.node is None:
+        return
+    marks = (view.node.metadata.annotations, view.claim.metadata.annotations)
+    if any(one.get(labels.DO_NOT_DISRUPT) == "true" for one in marks):
+        yield f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation'
+
+
+def _presence_blockers(view: NodeView, *, up: bool) -> Iterator[str]:
+    if view.node is None:
         yield "Nodeclaim does not have an associated node"
         return
     if view.going or view.queued:
         yield "Node is deleting or marked for deletion"
-    if not view.initialized:
-        yield "Node isn't initialized"
+    if not up:
+        yield "Node isn't initialized nor registered"
     if view.nominated:
         yield "Node is nominated for a pending pod"
-    marks = (node.metadata.annotations, view.claim.metadata.annotations)
-    if any(one.get(labels.DO_NOT_DISRUPT) == "true" for one in marks):
-        yield f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation'
 
 
 def _pool_blockers(view: NodeView) -> Iterator[str]:

@@ -47,13 +47,21 @@ class Weighed:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """What is wrong with a node that goes, and how long (ns) its pods may take; None as its claim says."""
+
+    condition: str
+    grace: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """Delete these nodes, for this reason. Candidates are in the order in which they were chosen.
 
     `replacements` are launched first, and nothing is deleted before they are up. `used` names nodes that
     stay and that pods of the candidates are meant to move to. Of those in `places`, and of replacements (by
     the name that these have in the plan), it is known which pods (by key): these are promised their places as
-    the command begins.
+    the command begins. `repair` is of one whose node is unhealthy.
     """
 
     reason: str
@@ -63,6 +71,7 @@ class Command:
     scores: tuple[Score, ...] = ()  # what consolidation saves for what it disrupts, per pool
     weighed: Weighed | None = None  # what consolidation knew beside it
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    repair: Repair | None = None
 
     @property
     def decision(self) -> str:

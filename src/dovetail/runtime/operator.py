@@ -26,11 +26,12 @@ from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Emptiness, Method, drift, expiry
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.podevents import PodEvents
+from dovetail.controllers.disruption.repair import NodeRepair
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.interruption import InstanceStatus, Interruptions
 from dovetail.controllers.lifetimes import Lifetimes
 from dovetail.controllers.node.evict import EvictionQueue
-from dovetail.controllers.node.repair import NodeRepair
+from dovetail.controllers.node.repair import LegacyNodeRepair
 from dovetail.controllers.node.terminate import NodeTermination
 from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
 from dovetail.controllers.nodeclaim.consistency import Consistency
@@ -200,6 +201,8 @@ class Operator:
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
         consolidation = Consolidation(context, self._planner, intake, moves, options)
         methods: list[Method] = [Emptiness(context)]
+        if self._settings.gates.node_repair and not self._settings.legacy_node_repair:
+            methods.insert(0, NodeRepair(context, what_if))
         if self._settings.gates.static_capacity:
             methods += [static_drift(context), static_expiry(context)]
             yield (
@@ -245,8 +248,8 @@ class Operator:
         evictions = EvictionQueue(context)
         yield "eviction-queue", evictions.run
         yield "node.termination", NodeTermination(context, evictions).run
-        if self._settings.gates.node_repair:
-            yield "node.health", NodeRepair(context).run
+        if self._settings.gates.node_repair and self._settings.legacy_node_repair:
+            yield "node.health", LegacyNodeRepair(context).run
         if self._interruptions is not None:
             yield "interruption", Interruptions(context, self._interruptions).run
         yield "interruption.instancestatus", InstanceStatus(context).run

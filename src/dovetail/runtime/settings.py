@@ -50,6 +50,7 @@ class Settings:
     strategy: Strategy = field(default_factory=Strategy)  # of consolidation
     plain_plans: bool = False  # a rival's: carried out as they come, and without a bound to measure by
     gates: FeatureGates = FeatureGates()
+    legacy_node_repair: bool = False  # as Karpenter 1.14 repairs, where the gate is open
     brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN

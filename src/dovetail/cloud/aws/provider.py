@@ -33,18 +33,18 @@ from dovetail.cloud.aws.zonalshift import Shifts
 from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.interruption import Impairment, instance_id
 from dovetail.cloud.provider import (
-    EKS_POLICIES,
     Instance,
     Machines,
     NodeClasses,
     NodeClassResolution,
-    RepairPolicy,
     Supply,
     check_ready,
 )
+from dovetail.cloud.repair import EKS_POLICIES
 from dovetail.cloud.unavailable import UnavailableOfferings
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
+from dovetail.model.repair import RepairPolicies
 
 PRICES = 12 * HOUR
 SWEEP = 10 * MINUTE
@@ -70,7 +70,7 @@ class AwsCloud:
     """Implements `cloud.provider.Provider`. `start` it before the first call; `run` keeps it fresh."""
 
     node_class_kinds: tuple[tuple[str, str], ...] = ((_GROUP, EC2NodeClass.KIND),)
-    repair_policies: tuple[RepairPolicy, ...] = EKS_POLICIES
+    repair_policies: RepairPolicies = EKS_POLICIES
 
     def __init__(
         self,

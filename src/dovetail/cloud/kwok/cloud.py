@@ -14,8 +14,9 @@ from dovetail.base.errors import AlreadyExists, ApiError, CreateFailed, Instance
 from dovetail.cloud.choice import Request, choose
 from dovetail.cloud.inert import Inert
 from dovetail.cloud.kwok import machine
-from dovetail.cloud.provider import Instance, RepairPolicy, check_ready
+from dovetail.cloud.provider import Instance, check_ready
 from dovetail.model.offering import InstanceType
+from dovetail.model.repair import REBOOT, RepairPolicies, RepairPolicy
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts
 from dovetail.units.duration import parse_duration
@@ -42,9 +43,18 @@ class KwokCloud(Inert):
     node_class_kinds: tuple[tuple[str, str], ...] = (
         (KWOKNodeClass.API_VERSION.partition("/")[0], KWOKNodeClass.KIND),
     )
-    repair_policies: tuple[RepairPolicy, ...] = (
-        RepairPolicy("Ready", "False", 10 * MINUTE),
-        RepairPolicy("Ready", "Unknown", 10 * MINUTE),
+    repair_policies: RepairPolicies = RepairPolicies(
+        current=(
+            RepairPolicy("Ready", "False", 10 * MINUTE, grace=0),
+            RepairPolicy("Ready", "Unknown", 10 * MINUTE, ".*", grace=0),
+            RepairPolicy("KWOKUnhealthy", "True", 30 * SECOND, ".*", grace=45 * SECOND),
+            RepairPolicy("KWOKRebootRequired", "True", 30 * SECOND, ".*", grace=MINUTE, action=REBOOT),
+        ),
+        legacy=(
+            RepairPolicy("Ready", "False", 10 * MINUTE, ".*"),
+            RepairPolicy("Ready", "Unknown", 10 * MINUTE, ".*"),
+            RepairPolicy("KWOKUnhealthy", "True", 30 * SECOND, ".*"),
+        ),
     )
 
     def __init__(self, clock: Clock, nodes: NodeObjects, types: tuple[InstanceType, ...]) -> None:

@@ -29,20 +29,20 @@ from dovetail.cloud.inert import EndlessSupply, NoSelectors, PlainMachines
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
 from dovetail.cloud.interruption import ENDS_AFTER, Impairment, InterruptionKind, instance_id
 from dovetail.cloud.provider import (
-    EKS_POLICIES,
     Instance,
     Machines,
     NodeClasses,
     NodeClassResolution,
     Provider,
-    RepairPolicy,
     Supply,
     check_ready,
 )
+from dovetail.cloud.repair import EKS_POLICIES
 from dovetail.cloud.simulated.account import Account, image_for, resolve
 from dovetail.cloud.unavailable import UnavailableOfferings, single_values, without
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
+from dovetail.model.repair import RepairPolicies
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts
 
@@ -298,7 +298,7 @@ class SimulatedCloud:
     node_class_kinds: tuple[tuple[str, str], ...] = (
         (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
     )
-    repair_policies: tuple[RepairPolicy, ...] = EKS_POLICIES
+    repair_policies: RepairPolicies = EKS_POLICIES
 
     def __init__(
         self,

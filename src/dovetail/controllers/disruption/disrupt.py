@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -19,12 +20,13 @@ from dovetail.controllers.disruption.views import Views
 from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView, judge_alone
 from dovetail.disrupt.command import Command, Decision, Note, moved_pods
+from dovetail.disrupt.repair import BLOCKED
 
 NAME = "disruption"
 POLL = 10 * SECOND
 IDLE = MINUTE  # budgets and annotations end with time, without anything else that changes
 UNSYNCED_POLL = SECOND
-TIMES = {"Unconsolidatable": 15 * MINUTE}
+TIMES = {"Unconsolidatable": 15 * MINUTE, BLOCKED: 15 * MINUTE}
 TTL = 2 * MINUTE
 POOL_BLOCKED_TTL = MINUTE
 
@@ -191,20 +193,22 @@ class Disruption:
     async def _published(self, note: Note) -> int:
         """Write its events; until when (by the monotonic clock) another report of it would write none."""
         state, publish = self._context.state, self._context.recorder.publish
+        severity: Literal["Normal", "Warning"] = "Warning" if note.reason == BLOCKED else "Normal"
         if note.on_pool:
             pool = state.get(NodePool, note.subject)
             if pool is None:
                 return 0
-            return await publish(pool, "Normal", note.reason, note.message, ttl=POOL_BLOCKED_TTL)
+            ttl = TIMES.get(note.reason, POOL_BLOCKED_TTL)
+            return await publish(pool, severity, note.reason, note.message, ttl=ttl)
         claim = state.get(NodeClaim, note.subject)
         if claim is None:
             return 0
         ttl = TIMES.get(note.reason, TTL)
-        until = await publish(claim, "Normal", note.reason, note.message, ttl=ttl)
+        until = await publish(claim, severity, note.reason, note.message, ttl=ttl)
         node = state.node_of(claim)
         if node is None:
             return 0
-        return min(until, await publish(node, "Normal", note.reason, note.message, ttl=ttl))
+        return min(until, await publish(node, severity, note.reason, note.message, ttl=ttl))
 
 
 @by_identity(4)

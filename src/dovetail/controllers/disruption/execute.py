@@ -19,29 +19,42 @@ from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.disruption.metrics import count_failure
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.unfinished import mark, unfinished
-from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
+from dovetail.controllers.nodeclaim.disrupted import (
+    EVENTUAL,
+    FORCEFUL,
+    GRACEFUL,
+    count_disrupted,
+    count_unhealthy,
+)
 from dovetail.controllers.nodeclaim.register import lacks_only_opening
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
+from dovetail.controllers.nodeclaim.terminate import limit_drain
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import REPLACES, UNDERUTILIZED, Command, moved_pods
+from dovetail.disrupt.command import REPLACES, UNDERUTILIZED, Command, Repair, moved_pods
 from dovetail.disrupt.consolidation.churn import Entry
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.kube.client import ChangeType
 from dovetail.model.labels import NODEPOOL
 from dovetail.model.plan import PlannedClaim
+from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 
 
-async def report_end(context: Context, view: NodeView, reason: str) -> None:
-    """The node goes now, for that reason."""
-    claim, publish = view.claim, context.recorder.publish
+async def report_end(context: Context, view: NodeView, command: Command) -> None:
+    """The node goes now, by that command."""
+    claim, publish, reason = view.claim, context.recorder.publish, command.reason
     await publish(claim, "Normal", "DisruptionTerminating", f"Disrupting NodeClaim: {reason}")
     if view.node is not None:
         await publish(view.node, "Normal", "DisruptionTerminating", f"Disrupting Node: {reason}")
     mode = EVENTUAL if claim.spec.termination_grace_period is not None else GRACEFUL
+    repair = command.repair
+    if repair is not None and repair.grace is not None:
+        mode = EVENTUAL if repair.grace else FORCEFUL
     count_disrupted(context, claim, reason.lower(), mode)
+    if repair is not None:
+        count_unhealthy(context, claim, repair.condition, mode)
 
 
 def still_there(context: Context, claim: NodeClaim) -> bool:
@@ -338,13 +351,23 @@ class Execution:
             claim = view.claim
             if claim.metadata.name not in running.named_claims:
                 running.named_claims[claim.metadata.name] = None
-                await report_end(self._context, view, running.command.reason)
+                await report_end(self._context, view, running.command)
             try:
+                await self._limit_drain(claim, running.command.repair)
                 await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
             except (NotFound, Conflict):
                 if still_there(self._context, claim):
                     raise
                 self._context.state.unmark((claim.metadata.name, view.name))
+
+    async def _limit_drain(self, claim: NodeClaim, repair: Repair | None) -> None:
+        """Pods of an unhealthy node get a limit of time to leave, from now on: its replacement is up."""
+        if repair is None or repair.grace is None:
+            return
+        own = claim.spec.termination_grace_period
+        bound = repair.grace if own is None else min(repair.grace, parse_duration(own))
+        known = self._context.state.get(NodeClaim, claim.metadata.name)
+        await limit_drain(self._context, known or claim, bound)
 
     async def _write_taints(self, node: Node, taints: list[object]) -> None:
         merge = {

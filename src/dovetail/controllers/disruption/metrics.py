@@ -10,9 +10,10 @@ from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.disrupt.allowance import allowances, consuming
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
+from dovetail.disrupt.command import DRIFTED, EMPTY, UNDERUTILIZED, UNHEALTHY, Command
 
-_REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
+_VOLUNTARY = (EMPTY, DRIFTED, UNDERUTILIZED)
+_REASONS = (*_VOLUNTARY, UNHEALTHY)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0)
 
 EVALUATION = Metric(
@@ -99,7 +100,7 @@ def consolidation_type(reason: str, nodes: int) -> str:
 
 
 class DisruptionMetrics:
-    """Counts what the disruption loop does. Reasons are in lower case there, budgets' as written.
+    """Counts what the disruption loop does, reasons in lower case.
 
     The log says how far budgets are used up, whenever that changes.
     """
@@ -114,17 +115,17 @@ class DisruptionMetrics:
         for pool in sorted(self._logged.keys() - {pool.metadata.name for pool in pools}):
             del self._logged[pool]
             for reason in _REASONS:
-                self._metrics.drop(ALLOWED, nodepool=pool, reason=reason)
-                self._metrics.drop(CONSUMING, nodepool=pool, reason=reason)
+                self._metrics.drop(ALLOWED, nodepool=pool, reason=reason.lower())
+                self._metrics.drop(CONSUMING, nodepool=pool, reason=reason.lower())
         left: dict[str, int] = {}
         for reason in _REASONS:
-            allowed = allowances(pools, views, reason, now)
+            allowed, used_up = allowances(pools, views, reason, now), consuming(pools, views, reason)
             for pool, count in allowed.items():
-                self._metrics.set(ALLOWED, count, nodepool=pool, reason=reason)
-                left[pool] = min(count, left.get(pool, count))
-        for pool, used in consuming(pools, views).items():
-            for reason in _REASONS:
-                self._metrics.set(CONSUMING, used, nodepool=pool, reason=reason)
+                self._metrics.set(ALLOWED, count, nodepool=pool, reason=reason.lower())
+                self._metrics.set(CONSUMING, used_up[pool], nodepool=pool, reason=reason.lower())
+                if reason in _VOLUNTARY:
+                    left[pool] = min(count, left.get(pool, count))
+        for pool, used in consuming(pools, views, UNDERUTILIZED).items():
             if self._logged.get(pool) != (used, left[pool]):
                 self._logged[pool] = (used, left[pool])
                 self._log.record("budget", pool=pool, used=used, allowed=left[pool])

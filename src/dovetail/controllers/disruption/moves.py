@@ -9,11 +9,11 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.errors import ApiError
 from dovetail.controllers.context import Context
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import DRIFTED, EXPIRED, UNDERUTILIZED, Command
+from dovetail.disrupt.command import DRIFTED, EXPIRED, UNDERUTILIZED, UNHEALTHY, Command
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Entry, Ledger, Moves, Present
 from dovetail.disrupt.pods import reschedulable
 
-_MOVING = (UNDERUTILIZED, DRIFTED, EXPIRED)
+_MOVING = (UNDERUTILIZED, DRIFTED, EXPIRED, UNHEALTHY)
 
 
 class MoveBook:

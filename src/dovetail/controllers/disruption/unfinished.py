@@ -11,10 +11,11 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
 from dovetail.base.clock import MINUTE
+from dovetail.base.memo import by_identity
 from dovetail.cluster.state import State
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import REPLACES, Command
+from dovetail.disrupt.command import REPLACES, Command, Repair
 from dovetail.model.labels import NODEPOOL
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
@@ -30,6 +31,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...]  # of the candidates
     used: tuple[str, ...] = ()  # nodes that stay and take pods
     of: int = 1
+    repair: Repair | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ def mark(command: Command, now: int) -> str:
         claims=claims,
         used=command.used,
         of=len(command.replacements),
+        repair=command.repair,
     )
     return msgspec.json.encode(written).decode()
 
@@ -78,12 +81,14 @@ def unfinished(state: State, taken: Collection[str], now: int) -> Iterator[Unfin
         if all(_marked(claim) and claim.metadata.name not in taken for claim in left):
             views = tuple(_view(state, claim) for claim in left)
             names = tuple(claim.metadata.name for claim in claims)
-            yield Unfinished(Command(found.reason, views, used=found.used), names, begun)
+            yield Unfinished(Command(found.reason, views, used=found.used, repair=found.repair), names, begun)
 
 
+@by_identity(32_768)  # as many claims as the state may have; asked of each at each look
 def replaces(claim: NodeClaim) -> Mark | None:
     """The command that the claim was bought for, if it was bought in place of others."""
-    return _read(claim.metadata.annotations.get(REPLACES, ""))
+    text = claim.metadata.annotations.get(REPLACES, "")
+    return _read(text) if text else None
 
 
 def _read(text: str) -> Mark | None:

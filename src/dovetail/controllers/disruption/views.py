@@ -12,6 +12,8 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.moves import SteadyPools
+from dovetail.controllers.disruption.unfinished import replaces
+from dovetail.controllers.nodeclaim.terminate import deadline
 from dovetail.controllers.prices import Offer, offer_of
 from dovetail.disrupt.candidates import NodeView
 from dovetail.model import labels
@@ -70,8 +72,21 @@ def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -
     state, node = context.state, context.state.node_of(claim)
     machine = Machine(node, claim)
     pods: tuple[Pod, ...] = state.pods_on(node.metadata.name) if node is not None else ()
-    nominated, going = state.nominated(machine), state.going(machine)
+    nominated, going = state.nominated(machine) or awaits_pods(context, claim), state.going(machine)
     return NodeView(claim, node, offers.pool, pods, nominated, going, taken, offers.price(claim))
+
+
+def awaits_pods(context: Context, claim: NodeClaim) -> bool:
+    """True iff it was bought for pods of a node on its way out that may stay there until their time is up.
+
+    Found empty meanwhile, it would be deleted, and bought anew for the very same pods.
+    """
+    found = replaces(claim)
+    if found is None:
+        return False
+    old = (context.state.get(NodeClaim, name) for name in found.claims)
+    now = context.clock.now()
+    return any(one is not None and one.deleting and (deadline(one) or 0) > now for one in old)
 
 
 class Views:
@@ -105,7 +120,8 @@ class Views:
                 or old.name in changed
                 or pool not in same
                 or old.queued != taken
-                or old.nominated != (name in nominated or old.name in nominated)
+                or old.nominated
+                != (name in nominated or old.name in nominated or awaits_pods(context, claim))
             ):
                 old = _renewed(old, _view(context, claim, offers[pool], taken=taken))
             views.append(old)

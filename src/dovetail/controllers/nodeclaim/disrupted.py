@@ -26,7 +26,7 @@ UNHEALTHY = Metric(
     "karpenter_nodeclaims_unhealthy_disrupted_total",
     "counter",
     "NodeClaims that were ended because their node stayed unhealthy.",
-    ("condition", "nodepool", "capacity_type", "image_id"),
+    ("condition", "nodepool", "capacity_type", "image_id", "termination_mode"),
 )
 ALL = (CLAIMS, PODS, UNHEALTHY)
 
@@ -58,6 +58,18 @@ def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) 
         mode=mode,
         pods=len(pods),
         moved={pod.key: pod.metadata.managed_by() for pod in pods},
+    )
+
+
+def count_unhealthy(context: Context, claim: NodeClaim, condition: str, mode: str) -> None:
+    """Its node is past help, by that condition, and the claim is being ended for it now."""
+    context.metrics.add(
+        UNHEALTHY,
+        condition=condition,
+        nodepool=claim.metadata.labels.get(labels.NODEPOOL, ""),
+        capacity_type=claim.metadata.labels.get(labels.CAPACITY_TYPE, ""),
+        image_id=claim.status.image_id,
+        termination_mode=mode,
     )
 
 

@@ -56,16 +56,20 @@ async def drop_finalizer(context: Context, obj: NodeClaim | Node) -> None:
 
 async def end_by_force(context: Context, claim: NodeClaim) -> None:
     """Delete the claim, and give its pods no more time: neither budgets nor do-not-disrupt are asked."""
-    now, name, uid = context.clock.now(), claim.metadata.name, claim.metadata.uid
-    limit = deadline(claim)
     try:
-        if limit is None or limit > now:
-            stamp = {labels.TERMINATION_TIMESTAMP: to_rfc3339(now)}
-            merge = {"metadata": {"uid": uid, "annotations": stamp}}
-            await context.client.patch(NodeClaim, name, merge=merge)
-        await context.client.delete(NodeClaim, name, uid=uid)
+        await limit_drain(context, claim, 0)
+        await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
     except NotFound:
         return  # it was ended already
+
+
+async def limit_drain(context: Context, claim: NodeClaim, bound: int) -> None:
+    """Its pods must be gone so long (ns) from now at the latest; a sooner deadline stays. Raises NotFound."""
+    end, limit = context.clock.now() + bound, deadline(claim)
+    if limit is None or limit > end:
+        stamp = {labels.TERMINATION_TIMESTAMP: to_rfc3339(end)}
+        merge = {"metadata": {"uid": claim.metadata.uid, "annotations": stamp}}
+        await context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
 
 
 def deadline(claim: NodeClaim) -> int | None:

@@ -178,6 +178,7 @@ class Settings(Section, frozen=True, kw_only=True):
     nominate_pods: bool = True
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
+    legacy_node_repair: bool = False
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND
     # Of a patch by the controllers or the scheduler, drawn from half to one and a half of it.

@@ -54,5 +54,6 @@ def operator_settings(
             spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
             static_capacity=given.feature_gates.static_capacity,
         ),
+        legacy_node_repair=given.legacy_node_repair,
         on_plan=on_plan,
     )

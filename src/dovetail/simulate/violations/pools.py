@@ -10,6 +10,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition, is_true
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
+from dovetail.disrupt.command import UNHEALTHY
 from dovetail.model import labels
 from dovetail.model.resources import amounts
 from dovetail.simulate.violations.mirror import DISRUPTION_REASON, Change, Mirror
@@ -67,22 +68,29 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
     if pool is None or stated is None:
         return
     nodes, used = 0, 0
+    sick = stated.reason == UNHEALTHY
+    own = mirror.node_of(claim)
+    if sick and own is not None and labels.INITIALIZED not in own.metadata.labels:
+        return  # no budget counts it
     for member, node in mirror.machines(pool.key):
         if node is not None and labels.INITIALIZED in node.metadata.labels and not _marks(member).terminating:
             nodes += 1
-            used += member.key != claim.key and _known_to_leave(member, node, change.now)
+            used += member.key != claim.key and _known_to_leave(member, node, change.now, sick=sick)
     allowed = allowed_disruptions(pool.spec.disruption.budgets, stated.reason, nodes, used, change.now)
     if allowed != UNLIMITED and allowed < 1:
         message = f"{claim.key} is disrupted as {stated.reason} while {used} of {nodes} nodes already are"
         yield Violation("disruption budget of nodes", pool.key, message)
 
 
-def _known_to_leave(claim: NodeClaim, node: Node, now: int) -> bool:
-    """True iff it is disrupted, or has been leaving or not ready for so long that it must be known."""
+def _known_to_leave(claim: NodeClaim, node: Node, now: int, *, sick: bool) -> bool:
+    """True iff it is disrupted, or has been leaving or not ready for so long that it must be known.
+
+    For the disruption of sick nodes those that are not ready do not count.
+    """
     if _marks(claim).disrupted:
         return True
     stamps = [item.metadata.deletion_timestamp for item in (claim, node) if item.deleting]
-    unready = _unready_since(node)
+    unready = None if sick else _unready_since(node)
     if unready is not None:
         stamps.append(unready)
     return any(not stamp or now - parse_rfc3339(stamp) > _SEEN for stamp in stamps)

@@ -1,0 +1,42 @@
+"""When nodes of EKS are past help: Ready is the kubelet's own, the others are its node monitoring agent's."""
+
+from __future__ import annotations
+
+from dovetail.base.clock import MINUTE
+from dovetail.model.repair import REBOOT, REPLACE, RepairPolicies, RepairPolicy
+
+_ACCELERATED = ("AcceleratedHardwareReady", "False")
+# Errors of NVIDIA's driver (XIDs): what a reset of the device mends, and what it does not.
+_RESET = "XID(46|48|54|62|63|95|109|110|136|140|143|155|156|158)"
+_BROKEN = "XID(64|74|79|119|120)"
+_READY = (("Ready", "False"), ("Ready", "Unknown"))
+_OTHERS = tuple(
+    (kind, "False") for kind in ("StorageReady", "NetworkingReady", "KernelReady", "ContainerRuntimeReady")
+)
+
+
+def eks_policies(*, reboots: bool = False) -> RepairPolicies:
+    """Karpenter's for AWS; with `reboots`, what a reset of the device mends is tried that way first."""
+
+    def slow(kind: tuple[str, str], reason: str) -> RepairPolicy:
+        return RepairPolicy(*kind, 30 * MINUTE, reason, grace=10 * MINUTE)
+
+    def fast(reason: str, action: str) -> RepairPolicy:
+        return RepairPolicy(*_ACCELERATED, 10 * MINUTE, reason, grace=5 * MINUTE, action=action)
+
+    return RepairPolicies(
+        current=(
+            *(slow(kind, ".*") for kind in _READY),
+            fast(_RESET, REBOOT if reboots else REPLACE),
+            fast(_BROKEN, REPLACE),
+            slow(_ACCELERATED, ""),
+            *(slow(kind, ".*") for kind in _OTHERS),
+        ),
+        legacy=(
+            *(RepairPolicy(*kind, 30 * MINUTE, ".*") for kind in (*_READY, *_OTHERS)),
+            RepairPolicy(*_ACCELERATED, 10 * MINUTE, ".*"),
+        ),
+    )
+
+
+EKS_POLICIES = eks_policies()

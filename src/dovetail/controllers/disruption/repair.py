@@ -1,0 +1,61 @@
+"""Unhealthy nodes are replaced first, then drained within a limit of time: a method of disruption."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.base.clock import MINUTE
+from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.whatif import Outcome, WhatIf
+from dovetail.controllers.static import replacement
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import UNHEALTHY, Command, Decision, Note, Repair
+from dovetail.disrupt.pods import budgets_among
+from dovetail.disrupt.repair import Matcher, Rules, Turn, turn
+from dovetail.disrupt.static import is_static
+
+
+class NodeRepair:
+    """One node at a time, that first which is past help for longest. See the protocol Method."""
+
+    reason = UNHEALTHY
+    quiet = 0  # what is past help has been unhealthy for long
+
+    def __init__(self, context: Context, what_if: WhatIf) -> None:
+        self._context = context
+        self._what_if = what_if
+        self._matcher = Matcher(context.provider.repair_policies.current)
+
+    async def decide(self, views: tuple[NodeView, ...]) -> Decision:
+        """A node whose pods have no other place does not keep the next one from its turn."""
+        found = self._turn(views)
+        notes = list(found.notes)
+        for view, diagnosis in found.due:
+            outcome = await self._without(view)
+            if outcome.command is not None:
+                repair = Repair(diagnosis.condition, diagnosis.grace)
+                return Decision(replace(outcome.command, repair=repair), tuple(notes))
+            if outcome.obstacle:
+                notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
+        # The loop looks once a minute while nothing changes: what is past help sooner is looked for.
+        soon = found.next is not None and found.next - self._context.clock.now() < MINUTE
+        return Decision(None, tuple(notes), more=soon)
+
+    async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+        """That command, unless the node recovered while its plan was made, or may not go any more."""
+        free = {view.claim.metadata.uid for view, _ in self._turn(views).due}
+        return command if all(view.claim.metadata.uid in free for view in command.candidates) else None
+
+    def _turn(self, views: tuple[NodeView, ...]) -> Turn:
+        state = self._context.state
+        budgets = budgets_among(state.all(PodDisruptionBudget))
+        rules = Rules(state.all(Node), state.all(NodePool), budgets, self._context.clock.now())
+        return turn(views, self._matcher, rules)
+
+    async def _without(self, view: NodeView) -> Outcome:
+        if is_static(view.pool):
+            return replacement(self._context, view, self.reason)
+        return await self._what_if.without((view,), self.reason)

@@ -1,0 +1,169 @@
+"""Unhealthy nodes: what is wrong with one, when it is past help, and whose turn repair is. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.clock import MINUTE
+from dovetail.base.memo import by_identity
+from dovetail.disrupt.allowance import allowances, blocked_notes
+from dovetail.disrupt.candidates import NodeView, repair_blocker
+from dovetail.disrupt.command import UNHEALTHY, Note
+from dovetail.disrupt.pods import Budgets
+from dovetail.model import labels
+from dovetail.model.repair import REPLACE, RepairPolicy
+from dovetail.units.timestamp import parse_rfc3339
+
+_SICK_PERCENT = 20
+BLOCKED = "NodeRepairBlocked"
+# So much longer a node has waited that is in front of one whose policy ranks above its own by one.
+_PER_RANK = 30 * MINUTE
+_NODES = 32_768  # more than any cluster has; what is known of one goes with it
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A policy for a condition that the node has; `since` when it is past help by it (ns)."""
+
+    condition: str
+    policy: RepairPolicy
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a node is past help, and what is done about it.
+
+    `grace` is how long (ns) its pods may take to leave, None as its claim says; the highest `score` is first.
+    """
+
+    condition: str
+    action: str
+    grace: int | None
+    score: float
+
+
+class Matcher:
+    """Asks which of a cloud's policies nodes meet."""
+
+    def __init__(self, policies: Sequence[RepairPolicy]) -> None:
+        self._listed: dict[tuple[str, str], list[RepairPolicy]] = {}
+        for policy in policies:
+            self._listed.setdefault((policy.condition, policy.status), []).append(policy)
+        self._fallback = [policy for policy in policies if not policy.reason]
+        priorities = sorted({policy.priority for policy in policies})
+        self._ranks = {priority: rank for rank, priority in enumerate(priorities)}
+        self.matches = by_identity(_NODES)(self._matches)
+
+    def _matches(self, node: Node) -> tuple[Match, ...]:
+        """Those that it meets, for however short a time; none iff the node is healthy.
+
+        A condition whose reason no policy of its own names falls back on the policy without a reason.
+        """
+        created = node.metadata.creation_timestamp
+        found = []
+        for one in node.status.conditions:
+            listed = self._listed.get((one.type, one.status))
+            if listed is None:
+                continue
+            own = [policy for policy in listed if policy.reason and re.search(policy.reason, one.reason)]
+            begun = max(parse_rfc3339(one.last_transition_time or created), parse_rfc3339(created))
+            found += [Match(one.type, policy, begun + policy.toleration) for policy in own or self._fallback]
+        return tuple(found)
+
+    def diagnose(self, node: Node, now: int) -> Diagnosis | None:
+        """What is done about the node at `now` (ns); None while it is healthy, or may still recover.
+
+        Of several conditions that replaces it which asks for that, then what ranks highest, and what has
+        lasted longest; the shortest of their graces holds.
+        """
+        due = [match for match in self.matches(node) if match.since <= now]
+        if not due:
+            return None
+        first = min(
+            due,
+            key=lambda one: (
+                one.policy.action != REPLACE,
+                -one.policy.priority,
+                one.since,
+                one.condition,
+            ),
+        )
+        graces = [match.policy.grace for match in due if match.policy.grace is not None]
+        score = max(self._ranks[one.policy.priority] + (now - one.since) / _PER_RANK for one in due)
+        return Diagnosis(first.condition, first.policy.action, min(graces, default=None), score)
+
+
+def too_many(sick: int, nodes: int) -> bool:
+    """True iff more than a fifth of the nodes, rounded up, are unhealthy: the fault must lie elsewhere."""
+    return sick > -(-nodes * _SICK_PERCENT // 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the turn depends on besides the claims' nodes: all nodes there are; `now` (ns since the epoch)."""
+
+    nodes: Sequence[Node]
+    pools: Sequence[NodePool]
+    budgets: Budgets
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Nodes to repair, that first which is to be tried first, and what to say about others.
+
+    `next` is when another one will be past help (ns), None if there is none.
+    """
+
+    due: tuple[tuple[NodeView, Diagnosis], ...]
+    notes: tuple[Note, ...]
+    next: int | None
+
+
+def turn(views: Sequence[NodeView], matcher: Matcher, rules: Rules) -> Turn:
+    """Whose turn it is, within the pools' budgets, unless too many of the pool are unhealthy."""
+    now = rules.now
+    sick = [view for view in views if view.node is not None and matcher.matches(view.node)]
+    instants = [one.since for view in sick if view.node is not None for one in matcher.matches(view.node)]
+    found = [
+        (view, diagnosis)
+        for view in sick
+        if view.node is not None and (diagnosis := matcher.diagnose(view.node, now)) is not None
+    ]
+    soonest = min((instant for instant in instants if instant > now), default=None)
+    if not found:
+        return Turn((), (), soonest)
+    stopped, allowed = _stopped(matcher, rules.nodes), allowances(rules.pools, views, UNHEALTHY, now)
+    notes, due, refused = [], [], set()
+    for view, diagnosis in found:
+        bounded = diagnosis.grace is not None or view.claim.spec.termination_grace_period is not None
+        blocked = repair_blocker(view, rules.budgets, now, bounded=bounded)
+        if blocked:
+            notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", blocked))
+        elif view.pool_name in stopped:
+            text = f'More than {_SICK_PERCENT}% of nodes in nodepool "{view.pool_name}" are unhealthy'
+            notes.append(Note(view.claim.metadata.name, BLOCKED, text))
+            notes.append(Note(view.pool_name, BLOCKED, text, on_pool=True))
+        elif view.initialized and not allowed.get(view.pool_name, 0):
+            refused.add(view.pool_name)
+        else:
+            due.append((view, diagnosis))
+    due.sort(key=lambda one: (-one[1].score, one[0].disruption_cost(), one[0].name))
+    notes += blocked_notes(sorted(refused), allowed, UNHEALTHY)
+    return Turn(tuple(due), tuple(dict.fromkeys(notes)), soonest)
+
+
+def _stopped(matcher: Matcher, nodes: Iterable[Node]) -> frozenset[str]:
+    """NodePools too many of whose nodes are unhealthy, whether these are past help already or not."""
+    all_of, sick_of = Counter[str](), Counter[str]()
+    for node in nodes:
+        pool = node.metadata.labels.get(labels.NODEPOOL, "")
+        all_of[pool] += 1
+        sick_of[pool] += bool(matcher.matches(node))
+    return frozenset(pool for pool, sick in sick_of.items() if too_many(sick, all_of[pool]))
