@@ -15,6 +15,7 @@ from dovetail.api.meta import Condition, condition
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE
 from dovetail.cloud import catalog
+from dovetail.cloud.aws.api import CapacityReservation
 from dovetail.model.offering import InstanceType
 from dovetail.reading import read
 from dovetail.testing.guests import node_class
@@ -136,3 +137,20 @@ async def six_nodes(
     world.create(node_class(), lasting, pods)
     await world.clock.sleep(2 * MINUTE)
     return sorted(world.state.all(Node), key=lambda node: node.metadata.name)
+
+
+def reserved(kind: str = "default", ends: int | None = None) -> CapacityReservation:
+    """A reservation of one machine of the travel site's types."""
+    return CapacityReservation(
+        id="cr-1",
+        instance_type="m5.2xlarge",
+        zone=ZONES[0],
+        zone_id="apne2-az1",
+        owner="123456789012",
+        kind=kind,
+        state="active",
+        total=1,
+        left=1,
+        criteria="targeted",
+        ends=ends,
+    )

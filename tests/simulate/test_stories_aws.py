@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aws_cloud import CLUSTER
 from operated import REGION, START, Operated, play, pod
-from stories import POOL, ZONES, condition_of, inflate, keeping, travel_class, travel_pool
+from stories import POOL, ZONES, condition_of, inflate, keeping, reserved, travel_class, travel_pool
 
 from dovetail.api.admission import admit
 from dovetail.api.core import Node
@@ -411,22 +411,6 @@ def test_a_node_that_has_less_memory_than_was_estimated_is_learned_from() -> Non
         assert types[node.metadata.labels[labels.INSTANCE_TYPE]].capacity["memory"] == less
 
     play(script)
-
-
-def reserved(kind: str = "default", ends: int | None = None) -> CapacityReservation:
-    return CapacityReservation(
-        id="cr-1",
-        instance_type="m5.2xlarge",
-        zone=ZONES[0],
-        zone_id="apne2-az1",
-        owner="123456789012",
-        kind=kind,
-        state="active",
-        total=1,
-        left=1,
-        criteria="targeted",
-        ends=ends,
-    )
 
 
 async def in_reserved_capacity(world: Operated, reservation: CapacityReservation) -> NodeClaim:

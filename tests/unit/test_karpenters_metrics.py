@@ -74,6 +74,9 @@ KARPENTERS = {
     "karpenter_voluntary_disruption_decisions_by_nodepool_total": (
         "decision reason consolidation_type nodepool"
     ),
+    "karpenter_voluntary_disruption_terminate_first_decisions_total": (  # since 1.15
+        "nodepool reason terminate_first_reason"
+    ),
     "karpenter_voluntary_disruption_eligible_nodes": "reason",
     "karpenter_voluntary_disruption_consolidation_timeouts_total": "consolidation_type",
     "karpenter_voluntary_disruption_failed_validations_total": "consolidation_type",

@@ -30,6 +30,8 @@ _GATES = {
     "ReservedCapacity": "reserved_capacity",
     "SpotToSpotConsolidation": "spot_to_spot_consolidation",
     "StaticCapacity": "static_capacity",
+    "TerminateFirstDrift": "terminate_first_drift",
+    "TerminateFirstRepair": "terminate_first_repair",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -23,9 +23,18 @@ from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.reconciler import failure_log
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import DRIFTED, EXPIRED, Command, Decision, Note
+from dovetail.disrupt.command import (
+    DRIFTED,
+    EXPIRED,
+    NO_RESERVED_CAPACITY,
+    STATIC_AT_LIMIT,
+    Command,
+    Decision,
+    Note,
+)
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
+from dovetail.disrupt.rollout import Due
 from dovetail.disrupt.static import is_static, surplus
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -41,15 +50,12 @@ _SETTLES = MINUTE
 
 def planned(context: Context, pool: NodePool) -> PlannedClaim | None:
     """One more node of the pool, of any type that it allows; None while nothing it allows is for sale."""
-    stamped = pool_labels(pool)
-    wanted = Requirements.read(pool.spec.template.spec.requirements).add(*Requirements.from_labels(stamped))
+    wanted = _wanted(pool)
     found = sorted(
         (
             (offering.price, kind.name, offering.zone, offering.capacity_type, kind, offering)
-            for kind in context.instance_types(pool)
-            if not kind.requirements.intersects(wanted)
-            for offering in kind.offerings
-            if offering.available and not offering.requirements.intersects(wanted)
+            for kind, offering in _suitable(context, pool, wanted)
+            if offering.available
         ),
         key=lambda item: item[:4],
     )
@@ -57,6 +63,32 @@ def planned(context: Context, pool: NodePool) -> PlannedClaim | None:
         return None
     kind, offering = found[0][4:]
     return _claim(pool, wanted, kind, offering, context.volume_price(pool), found[-1][0])
+
+
+def _wanted(pool: NodePool) -> Requirements:
+    stamped = Requirements.from_labels(pool_labels(pool))
+    return Requirements.read(pool.spec.template.spec.requirements).add(*stamped)
+
+
+def _suitable(
+    context: Context, pool: NodePool, wanted: Requirements
+) -> Iterator[tuple[InstanceType, Offering]]:
+    """All that the pool allows, for sale or not."""
+    for kind in context.instance_types(pool):
+        if not kind.requirements.intersects(wanted):
+            for offering in kind.offerings:
+                if not offering.requirements.intersects(wanted):
+                    yield kind, offering
+
+
+def _full_reservations(context: Context, pool: NodePool) -> frozenset[str]:
+    """The reservations that the pool is confined to, if nothing more may start in any of them."""
+    found = [offering for _, offering in _suitable(context, pool, _wanted(pool))]
+    shifted = context.provider.supply.shifted_zones()
+    full = all(
+        one.reservation_id and not one.reservation_capacity and one.zone not in shifted for one in found
+    )
+    return frozenset(one.reservation_id for one in found) if full else frozenset()
 
 
 def _claim(
@@ -119,6 +151,7 @@ AT_LIMIT = 30 * SECOND
 _AFTER_LOSS = 10 * SECOND
 OVERPROVISIONED = "overprovisioned"
 FULL = "Static NodePool is at its node limit and cannot stage a replacement"
+RESERVATIONS_FULL = "Static NodePool's capacity reservations are full and cannot stage a replacement"
 
 
 class StaticCapacity:
@@ -196,10 +229,22 @@ class StaticCapacity:
             context.log.record("static.ended", pool=pool.metadata.name, claim=claim.metadata.name)
 
 
-def replacement(context: Context, view: NodeView, reason: str) -> Outcome:
-    """How to replace a node of a static pool by one more; no obstacle is said where nothing is for sale."""
+def replacement(context: Context, view: NodeView, reason: str, *, terminates_first: bool) -> Outcome:
+    """How to replace a node of a static pool by one more; no obstacle is said where nothing is for sale.
+
+    `terminates_first`: where there is no room for one more, the node itself goes first.
+    """
     pool = view.pool
-    if pool is None or not room(context, pool):
+    if pool is None:
+        return Outcome(None)
+    if terminates_first and (offered := _full_reservations(context, pool)):
+        if view.claim.metadata.labels.get(labels.RESERVATION_ID, "") not in offered:
+            return Outcome(None, RESERVATIONS_FULL)
+        return Outcome(Command(reason, (view,), terminate_first=NO_RESERVED_CAPACITY))
+    if not room(context, pool):
+        ready = is_true(pool.status.conditions, "Ready") and not pool.deleting
+        if terminates_first and ready:
+            return Outcome(Command(reason, (view,), terminate_first=STATIC_AT_LIMIT))
         return Outcome(None, FULL)
     wanted = planned(context, pool)
     if wanted is None or context.brakes.launches_paused(pool):
@@ -210,12 +255,17 @@ def replacement(context: Context, view: NodeView, reason: str) -> Outcome:
 class StaticReplacement(Turns):
     """One node at a time, those due for longest first. Above its number the pool may go up to its limit."""
 
+    def __init__(self, context: Context, reason: str, due: Due, *, terminates_first: bool = False) -> None:
+        """`terminates_first`: see `replacement`."""
+        super().__init__(context, reason, due)
+        self._terminates_first = terminates_first
+
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
         turn = self._turn(views)
         notes = list(turn.notes)
         for view in (*turn.empty, *turn.loaded):
-            outcome = replacement(self._context, view, self.reason)
+            outcome = replacement(self._context, view, self.reason, terminates_first=self._terminates_first)
             if outcome.command is not None:
                 return Decision(outcome.command, tuple(notes))
             if outcome.obstacle:
@@ -223,11 +273,13 @@ class StaticReplacement(Turns):
         return Decision(None, tuple(notes))
 
 
-def static_drift(context: Context) -> StaticReplacement:
+def static_drift(context: Context, *, terminates_first: bool = False) -> StaticReplacement:
     """Nodes that drifted."""
-    return StaticReplacement(
-        context, DRIFTED, lambda view: drifted_since(view) if is_static(view.pool) else None
-    )
+
+    def due(view: NodeView) -> int | None:
+        return drifted_since(view) if is_static(view.pool) else None
+
+    return StaticReplacement(context, DRIFTED, due, terminates_first=terminates_first)
 
 
 def static_expiry(context: Context) -> StaticReplacement:

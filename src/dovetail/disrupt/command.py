@@ -17,6 +17,8 @@ UNDERUTILIZED = "Underutilized"
 UNHEALTHY = "Unhealthy"
 # On a NodeClaim that was bought in place of others: the command, as JSON.
 REPLACES = "dovetail.dev/replaces"
+# Why a node goes first that is replaced: its reservation is full, or its static pool at its limit.
+NO_RESERVED_CAPACITY, STATIC_AT_LIMIT = "no-reserved-capacity", "static-at-limit"
 _NAMED = 5
 
 
@@ -61,7 +63,8 @@ class Command:
     `replacements` are launched first, and nothing is deleted before they are up. `used` names nodes that
     stay and that pods of the candidates are meant to move to. Of those in `places`, and of replacements (by
     the name that these have in the plan), it is known which pods (by key): these are promised their places as
-    the command begins. `repair` is of one whose node is unhealthy.
+    the command begins. `repair` is of one whose node is unhealthy. `terminate_first` says why the node goes
+    before its replacement can exist; that is bought once its place is free.
     """
 
     reason: str
@@ -72,9 +75,12 @@ class Command:
     weighed: Weighed | None = None  # what consolidation knew beside it
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     repair: Repair | None = None
+    terminate_first: str = ""
 
     @property
     def decision(self) -> str:
+        if self.terminate_first:
+            return "terminate-first"
         return "replace" if self.replacements else "delete"
 
     @property

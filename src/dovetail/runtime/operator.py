@@ -201,16 +201,24 @@ class Operator:
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
         consolidation = Consolidation(context, self._planner, intake, moves, options)
         methods: list[Method] = [Emptiness(context)]
-        if self._settings.gates.node_repair and not self._settings.legacy_node_repair:
-            methods.insert(0, NodeRepair(context, what_if))
-        if self._settings.gates.static_capacity:
-            methods += [static_drift(context), static_expiry(context)]
+        gates = self._settings.gates
+        if gates.node_repair and not self._settings.legacy_node_repair:
+            methods.insert(0, NodeRepair(context, what_if, terminates_first=gates.terminate_first_repair))
+        if gates.static_capacity:
+            methods += [
+                static_drift(context, terminates_first=gates.terminate_first_drift),
+                static_expiry(context),
+            ]
             yield (
                 "static",
                 StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run,
             )
         heeded = None if self._settings.plain_plans else moves
-        methods += [drift(context, what_if, heeded), expiry(context, what_if, heeded), consolidation]
+        methods += [
+            drift(context, what_if, heeded, terminates_first=gates.terminate_first_drift),
+            expiry(context, what_if, heeded),
+            consolidation,
+        ]
         if not self._settings.plain_plans:
             yield (
                 "disruption.efficiency",

@@ -31,6 +31,8 @@ class FeatureGates:
     reserved_capacity: bool = True
     spot_to_spot_consolidation: bool = False
     static_capacity: bool = False
+    terminate_first_drift: bool = False
+    terminate_first_repair: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,11 +75,20 @@ class Replacement(Turns):
     """
 
     def __init__(
-        self, context: Context, what_if: WhatIf, reason: str, due: Due, moves: MoveBook | None
+        self,
+        context: Context,
+        what_if: WhatIf,
+        reason: str,
+        due: Due,
+        moves: MoveBook | None,
+        *,
+        terminates_first: bool = False,
     ) -> None:
+        """`terminates_first`: nodes go first whose pods have no place but in their full reservation."""
         super().__init__(context, reason, due)
         self._what_if = what_if
         self._moves = moves
+        self._terminates_first = terminates_first
 
     def _moved(self, views: tuple[NodeView, ...]) -> Mapping[str, Arrival]:
         if self._moves is None or all(self._due(view) is None for view in views):
@@ -94,19 +103,24 @@ class Replacement(Turns):
         notes = list(turn.notes)
         for view in turn.loaded:
             outcome = await self._what_if.without((view,), self.reason)
-            if outcome.command is not None:
-                return Decision(outcome.command, tuple(notes))
+            command = outcome.command
+            if command is None and self._terminates_first:
+                command = (await self._what_if.before_replacement(view, self.reason)).command
+            if command is not None:
+                return Decision(command, tuple(notes))
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
         return Decision(None, tuple(notes))
 
 
-def drift(context: Context, what_if: WhatIf, moves: MoveBook | None) -> Replacement:
+def drift(
+    context: Context, what_if: WhatIf, moves: MoveBook | None, *, terminates_first: bool = False
+) -> Replacement:
     """Nodes that drifted."""
 
     def due(view: NodeView) -> int | None:
         return None if is_static(view.pool) else drifted_since(view)
 
-    return Replacement(context, what_if, DRIFTED, due, moves)
+    return Replacement(context, what_if, DRIFTED, due, moves, terminates_first=terminates_first)
 
 
 def expiry(context: Context, what_if: WhatIf, moves: MoveBook | None) -> Replacement:

@@ -71,6 +71,12 @@ TIMEOUTS = Metric(
     "Looks for consolidation that ended before everything was looked at; the next one goes on there.",
     ("consolidation_type",),
 )
+TERMINATE_FIRST = Metric(
+    "karpenter_voluntary_disruption_terminate_first_decisions_total",
+    "counter",
+    "Commands that were begun whose node goes before its replacement can exist.",
+    ("nodepool", "reason", "terminate_first_reason"),
+)
 SCORE = Metric(
     "karpenter_consolidation_score",
     "histogram",
@@ -86,7 +92,7 @@ MOVES = Metric(
 )
 ALL = (
     *(EVALUATION, DECISIONS, BY_POOL, FAILED_VALIDATIONS, QUEUE_FAILURES),
-    *(ELIGIBLE, ALLOWED, CONSUMING, TIMEOUTS, SCORE, MOVES),
+    *(ELIGIBLE, ALLOWED, CONSUMING, TIMEOUTS, TERMINATE_FIRST, SCORE, MOVES),
 )
 
 
@@ -149,6 +155,9 @@ class DisruptionMetrics:
         self._metrics.add(DECISIONS, **labels)
         for pool in dict.fromkeys(view.pool_name for view in command.candidates):
             self._metrics.add(BY_POOL, nodepool=pool, **labels)
+            if command.terminate_first:
+                why = {"reason": command.reason.lower(), "terminate_first_reason": command.terminate_first}
+                self._metrics.add(TERMINATE_FIRST, nodepool=pool, **why)
         for score in command.scores:
             marks = {"decision": command.decision, "nodepool": score.pool, "policy": score.policy}
             self._metrics.observe(SCORE, score.value, **marks)

@@ -24,9 +24,11 @@ class NodeRepair:
     reason = UNHEALTHY
     quiet = 0  # what is past help has been unhealthy for long
 
-    def __init__(self, context: Context, what_if: WhatIf) -> None:
+    def __init__(self, context: Context, what_if: WhatIf, *, terminates_first: bool) -> None:
+        """`terminates_first`: a node goes first whose replacement has no place as long as it is there."""
         self._context = context
         self._what_if = what_if
+        self._terminates_first = terminates_first
         self._matcher = Matcher(context.provider.repair_policies.current)
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
@@ -57,5 +59,9 @@ class NodeRepair:
 
     async def _without(self, view: NodeView) -> Outcome:
         if is_static(view.pool):
-            return replacement(self._context, view, self.reason)
-        return await self._what_if.without((view,), self.reason)
+            return replacement(self._context, view, self.reason, terminates_first=self._terminates_first)
+        outcome = await self._what_if.without((view,), self.reason)
+        if outcome.command is None and self._terminates_first:
+            first = await self._what_if.before_replacement(view, self.reason)
+            return first if first.command is not None else outcome
+        return outcome

@@ -125,6 +125,8 @@ class FeatureGates(Section, frozen=True, kw_only=True):
     node_repair: bool = msgspec.field(name="NodeRepair", default=False)
     spot_to_spot_consolidation: bool = msgspec.field(name="SpotToSpotConsolidation", default=False)
     static_capacity: bool = msgspec.field(name="StaticCapacity", default=False)
+    terminate_first_drift: bool = msgspec.field(name="TerminateFirstDrift", default=False)
+    terminate_first_repair: bool = msgspec.field(name="TerminateFirstRepair", default=False)
 
 
 class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):

@@ -53,6 +53,8 @@ def operator_settings(
             node_repair=given.feature_gates.node_repair,
             spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
             static_capacity=given.feature_gates.static_capacity,
+            terminate_first_drift=given.feature_gates.terminate_first_drift,
+            terminate_first_repair=given.feature_gates.terminate_first_repair,
         ),
         legacy_node_repair=given.legacy_node_repair,
         on_plan=on_plan,
