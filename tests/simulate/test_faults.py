@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
-from dovetail.simulate.faults.kinds import HOSTILE_TENANT, KINDS, LAUNCH_CRASH
+from dovetail.simulate.faults.kinds import HOSTILE_TENANT, KINDS, LAUNCH_CRASH, NODE_CONDITION
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result, simulate
@@ -68,7 +68,8 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, scenario: Scenario, t
 
 def test_the_example_has_every_kind_but_those_of_other_examples(scenario: Scenario) -> None:
     named = {fault.kind for fault in load_faults(EXAMPLE / "faults.yaml", scenario).faults}
-    assert named == {kind.name for kind in KINDS.values() if not kind.aws} - {LAUNCH_CRASH, HOSTILE_TENANT}
+    others = {LAUNCH_CRASH, HOSTILE_TENANT, NODE_CONDITION}
+    assert named == {kind.name for kind in KINDS.values() if not kind.aws} - others
 
 
 def test_instants_follow_from_the_seed_alone(tmp_path: Path, scenario: Scenario) -> None:

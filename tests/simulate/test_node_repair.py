@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from operated import Operated, play
-from stories import falls_ill, six_nodes
+from operated import Operated, play, pool
+from stories import falls_ill, inflate, six_nodes
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -12,6 +12,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
+from dovetail.testing.guests import node_class
 from dovetail.units.timestamp import parse_rfc3339
 
 ON = FeatureGates(node_repair=True)
@@ -178,3 +179,18 @@ def test_a_restart_between_launch_and_end_forgets_neither_the_replacement_nor_th
     world = play(script, gates=ON)
     assert len(world.records("claim.created")) == 7
     assert len(world.records("disruption.resumed")) == 1
+
+
+def test_a_monitor_that_is_wrong_about_each_node_of_a_pool_of_one_buys_few() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption={"consolidateAfter": "Never"}), inflate(1))
+        known: set[str] = set()
+        for _ in range(4 * 60):
+            for node in world.state.all(Node):
+                if labels.INITIALIZED in node.metadata.labels and node.metadata.name not in known:
+                    known.add(node.metadata.name)
+                    await falls_ill(world, node, reason="XID79")
+            await world.clock.sleep(MINUTE)
+
+    # The first goes after 10 minutes, the next ones after 20, 40, 80 and 160: of 4 hours 90 are left then.
+    assert len(play(script, gates=ON).records("claim.created")) == 5

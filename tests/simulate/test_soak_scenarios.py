@@ -62,6 +62,6 @@ def test_a_soak_asks_for_as_many_nodes_as_the_file_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["faults-disks"])
+@pytest.mark.parametrize("name", ["faults-disks", "sick-nodes"])
 def test_a_seed_is_sound(name: str) -> None:
     assert play(EXAMPLES / name, EXAMPLES / name / "faults.yaml", 1).complaints == ()

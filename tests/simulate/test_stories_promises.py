@@ -54,6 +54,7 @@ async def sickness(world: Operated, node: Node, _claim: NodeClaim) -> None:
     stamp = to_rfc3339(world.clock.now() - HOUR)
     sick = {"type": "KernelReady", "status": "False", "reason": "Broken", "lastTransitionTime": stamp}
     await world.client.patch(Node, node.metadata.name, merge={"status": {"conditions": [sick]}}, status=True)
+    await world.clock.sleep(25 * MINUTE)  # half an hour since it was made
 
 
 async def hand(world: Operated, node: Node, _claim: NodeClaim) -> None:

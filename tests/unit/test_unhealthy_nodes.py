@@ -13,6 +13,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.cloud.kwok.cloud import KwokCloud
 from dovetail.cloud.repair import EKS_POLICIES, eks_policies
 from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import Repair
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.repair import Matcher, Rules, Turn, too_many, turn
 from dovetail.model import labels
@@ -91,17 +92,36 @@ def test_of_several_conditions_replacing_wins_and_the_shortest_grace() -> None:
     assert matcher.diagnose(sick, AT + MINUTE - 1) is None
     found = matcher.diagnose(sick, AT + MINUTE)
     assert found is not None
-    assert (found.condition, found.action, found.grace) == ("C", REBOOT, 5 * MINUTE)
+    assert (found.repair.condition, found.action, found.repair.grace) == ("C", REBOOT, 5 * MINUTE)
     assert found.score == 3  # the highest of four ranks
     found = matcher.diagnose(sick, AT + 5 * MINUTE)
     assert found is not None
-    assert (found.condition, found.action, found.grace) == ("B", REPLACE, 3 * MINUTE)
+    assert (found.repair.condition, found.action, found.repair.grace) == ("B", REPLACE, 3 * MINUTE)
+
+
+@pytest.mark.parametrize(("again", "minutes"), [(0, 60), (1, 120), (2, 240), (3, 360), (500, 360)])
+def test_what_came_in_place_of_one_with_the_same_condition_is_waited_for_longer(
+    again: int, minutes: int
+) -> None:
+    matcher, sick = Matcher(EKS_POLICIES.current), node(ill("KernelReady"))
+    origin = Repair("KernelReady", 0, again)
+    (found,) = matcher.patient(sick, origin)
+    assert found.since == AT + minutes * MINUTE
+    diagnosis = matcher.diagnose(sick, found.since, origin)
+    assert diagnosis is not None
+    assert diagnosis.repair == Repair("KernelReady", 10 * MINUTE, again + 1)
+    assert matcher.patient(sick, Repair("Ready", 0, again)) == matcher.matches(sick)
 
 
 def test_what_no_reason_names_falls_back_with_its_own_condition() -> None:
     found = Matcher(SET).diagnose(node(ill("B", reason="cold")), AT + 40 * MINUTE)
     assert found is not None
-    assert (found.condition, found.action, found.grace, found.score) == ("B", REPLACE, None, 1.0)
+    assert (found.repair.condition, found.action, found.repair.grace, found.score) == (
+        "B",
+        REPLACE,
+        None,
+        1.0,
+    )
     # A condition that the set does not list falls back on nothing.
     assert not Matcher(SET).matches(node(ill("D"), ill("A", status="True")))
 
@@ -137,7 +157,7 @@ def view(item: Node, *, going: bool = False, pool: str = "one") -> NodeView:
 def decided(*views: NodeView, healthy: int = 9, minutes: int = 31) -> Turn:
     more = tuple(view(node(ill("Ready", "True"), name=f"well-{number}")) for number in range(healthy))
     nodes = tuple(item.node for item in (*views, *more) if item.node is not None)
-    rules = Rules(nodes, (POOL,), Budgets(()), AT + minutes * MINUTE)
+    rules = Rules(nodes, lambda _: None, (POOL,), Budgets(()), AT + minutes * MINUTE)
     return turn((*views, *more), Matcher(EKS_POLICIES.current), rules)
 
 

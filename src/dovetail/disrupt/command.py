@@ -50,10 +50,14 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What is wrong with a node that goes, and how long (ns) its pods may take; None as its claim says."""
+    """What is wrong with a node that goes, and how long (ns) its pods may take; None as its claim says.
+
+    `again`: so many nodes before it, each bought in place of the one before, went for the same condition.
+    """
 
     condition: str
     grace: int | None = None
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.unfinished import replaces
 from dovetail.controllers.disruption.whatif import Outcome, WhatIf
 from dovetail.controllers.static import replacement
 from dovetail.disrupt.candidates import NodeView
@@ -38,8 +40,7 @@ class NodeRepair:
         for view, diagnosis in found.due:
             outcome = await self._without(view)
             if outcome.command is not None:
-                repair = Repair(diagnosis.condition, diagnosis.grace)
-                return Decision(replace(outcome.command, repair=repair), tuple(notes))
+                return Decision(replace(outcome.command, repair=diagnosis.repair), tuple(notes))
             if outcome.obstacle:
                 notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
         # The loop looks once a minute while nothing changes: what is past help sooner is looked for.
@@ -54,7 +55,7 @@ class NodeRepair:
     def _turn(self, views: tuple[NodeView, ...]) -> Turn:
         state = self._context.state
         budgets = budgets_among(state.all(PodDisruptionBudget))
-        rules = Rules(state.all(Node), state.all(NodePool), budgets, self._context.clock.now())
+        rules = Rules(state.all(Node), _origin, state.all(NodePool), budgets, self._context.clock.now())
         return turn(views, self._matcher, rules)
 
     async def _without(self, view: NodeView) -> Outcome:
@@ -65,3 +66,9 @@ class NodeRepair:
             first = await self._what_if.before_replacement(view, self.reason)
             return first if first.command is not None else outcome
         return outcome
+
+
+def _origin(claim: NodeClaim) -> Repair | None:
+    """The repair that the claim was bought for, if it was."""
+    found = replaces(claim)
+    return found.repair if found is not None else None

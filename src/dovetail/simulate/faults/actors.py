@@ -55,6 +55,7 @@ class Actors:
         acts = (
             (kinds.SPOT_STORM, self._spot_storm),
             (kinds.KUBELET_DEATH, self._kubelet_death),
+            (kinds.NODE_CONDITION, self._node_condition),
             (kinds.STRAY_INSTANCE, self._stray_instance),
             (kinds.CLOCK_JUMP, self._clock_jump),
         )
@@ -92,6 +93,18 @@ class Actors:
         node = self._dice.stream(kinds.KUBELET_DEATH, "which").choice(running)
         self._dice.happened(kinds.KUBELET_DEATH, node)
         await self._kubelets.silence(node, fault.lasts)
+
+    async def _node_condition(self, fault: Fault) -> None:
+        """A monitor says for a while that something of some nodes is not well, whatever runs on them."""
+        running = self._kubelets.running()
+        draws = self._dice.stream(kinds.NODE_CONDITION, "which")
+        chosen = sorted(draws.sample(running, min(fault.count, len(running))))
+        for node in chosen:
+            self._dice.happened(kinds.NODE_CONDITION, node)
+            await self._kubelets.report(node, fault.condition, "False", fault.reason)
+        await self._clock.sleep(fault.lasts)
+        for node in chosen:
+            await self._kubelets.report(node, fault.condition, "True", "")
 
     async def _stray_instance(self, _: Fault) -> None:
         """An instance like that of some claim starts for one that is not there, as after a restore."""

@@ -18,13 +18,16 @@ class Kind:
     share: float | None = None  # likewise
     count: int | None = None  # likewise
     zones: bool = False  # whether zones may be named
+    condition: bool = False  # whether a condition of nodes and its reason may be named
     aws: bool = False  # True iff it happens between the AWS provider and AWS, or in AWS
 
     def fields(self) -> tuple[str, ...]:
         """The fields that a section of this kind may have."""
         defaults = (("lasts", self.lasts), ("share", self.share), ("count", self.count))
         named = [name for name, default in defaults if default is not None]
-        return ("kind", "from", "until", self.by, *named, *(("zones",) if self.zones else ()))
+        flags = (("zones", self.zones), ("condition", self.condition), ("reason", self.condition))
+        named += [name for name, taken in flags if taken]
+        return ("kind", "from", "until", self.by, *named)
 
 
 API_CONFLICT = "apiConflict"
@@ -49,6 +52,7 @@ ZONE_SHORTAGE = "zoneShortage"
 SPOT_STORM = "spotStorm"
 NEVER_JOINS = "neverJoins"
 KUBELET_DEATH = "kubeletDeath"
+NODE_CONDITION = "nodeCondition"
 STRAY_INSTANCE = "strayInstance"
 HOSTILE_TENANT = "hostileTenant"
 AWS_THROTTLE = "awsThrottle"
@@ -85,6 +89,7 @@ _ALL = (
     Kind(SPOT_STORM, "times", share=0.3),
     Kind(NEVER_JOINS, "rate"),
     Kind(KUBELET_DEATH, "times", lasts=10 * MINUTE),
+    Kind(NODE_CONDITION, "times", lasts=60 * MINUTE, count=1, condition=True),
     Kind(STRAY_INSTANCE, "times"),
     Kind(HOSTILE_TENANT, "times", lasts=10 * MINUTE, count=10),
     Kind(AWS_THROTTLE, "rate", aws=True),

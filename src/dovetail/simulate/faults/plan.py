@@ -35,8 +35,10 @@ class FaultSection(Section, frozen=True, kw_only=True):
     times: int | None = None  # how often it happens
     lasts: str = ""
     share: float | None = None  # of the machines that it may happen to, 0 to 1
-    count: int | None = None  # of attacks each time
+    count: int | None = None  # of attacks, or of nodes, each time
     zones: tuple[str, ...] = ()
+    condition: str = "AcceleratedHardwareReady"  # of nodes, which turns False
+    reason: str = "XID79"
 
 
 class FaultsFile(Section, frozen=True, kw_only=True):
@@ -63,6 +65,8 @@ class Fault:
     share: float = 0.0
     count: int = 0
     zones: tuple[str, ...] = ()
+    condition: str = ""
+    reason: str = ""
 
     def instants(self, seed: int) -> tuple[int, ...]:
         """When it happens, for those that happen a number of times: drawn evenly, to the second."""
@@ -144,6 +148,8 @@ def _fault(document: Document, place: int, section: FaultSection, scenario: Scen
         share=section.share or kind.share or 0.0,
         count=section.count or kind.count or 0,
         zones=_zones(document, path, section, scenario),
+        condition=section.condition,
+        reason=section.reason,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from dovetail.api.core import Pod
@@ -67,6 +68,11 @@ class Kubelets:
         if machine.provider_id in self._machines:
             self._pods.start_node(node)
             await self._nodes.heard_again(machine)
+
+    async def report(self, node: str, kind: str, status: str, reason: str) -> None:
+        """An agent on the node says how something of it is; nothing where the Node object went."""
+        with suppress(NotFound):
+            await self._nodes.report(node, kind, status, reason)
 
     async def _boot(self, machine: Machine) -> None:
         try:

@@ -101,6 +101,17 @@ class NodeKeeper:
         except NotFound:
             return  # the Node object went meanwhile
 
+    async def report(self, node: str, kind: str, status: str, reason: str) -> None:
+        """Set one more condition of the node, as an agent on it does. Raises NotFound."""
+        known = (await self._client.get(Node, node)).status.conditions
+        since = to_rfc3339(self._clock.now())
+        for old in known:
+            if (old.type, old.status) == (kind, status):
+                since = old.last_transition_time  # the same is said again
+        made = Condition(type=kind, status=status, reason=reason, last_transition_time=since)
+        conditions = [encode(one) for one in (*(one for one in known if one.type != kind), made)]
+        await self._client.patch(Node, node, merge={"status": {"conditions": conditions}}, status=True)
+
     async def _wait(self, purpose: str, machine: Machine) -> None:
         latency = self._options.latencies[purpose]
         await self._clock.sleep(latency.draw(self._options.seed, machine.provider_id, purpose))
@@ -114,7 +125,9 @@ class NodeKeeper:
             await self._change_taints(machine, partial(_without, key))
 
     async def _set_ready(self, machine: Machine, status: str) -> None:
-        conditions = [encode(self._ready_condition(status))]
+        known = (await self._client.get(Node, machine.node)).status.conditions
+        others = (one for one in known if one.type != "Ready")
+        conditions = [encode(one) for one in (self._ready_condition(status), *others)]
         merge = {"status": {"conditions": conditions}}
         await self._client.patch(Node, machine.node, merge=merge, status=True)
 
