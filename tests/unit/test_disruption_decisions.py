@@ -19,7 +19,7 @@ from dovetail.disrupt import candidates
 from dovetail.disrupt.allowance import allowances, blocked_notes, consuming, within
 from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions, fault, is_active
 from dovetail.disrupt.candidates import NodeView, blocker, blockers, judge_alone
-from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Decision
+from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, UNHEALTHY, Command, Decision
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.consolidation.balanced import Score, totals
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, MoveBudget, Present
@@ -32,6 +32,7 @@ from dovetail.disrupt.pause import Pause, pause_of, read_pause
 from dovetail.disrupt.pods import Budgets, do_not_disrupt, do_not_disrupt_error, evictable, eviction_cost
 from dovetail.disrupt.rollout import MOVED, Rules, rollout
 from dovetail.disrupt.static import is_static, surplus
+from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
 from dovetail.units.timestamp import to_rfc3339
@@ -80,7 +81,15 @@ def marked(**annotations: str) -> NodePool:
 def test_which_nodes_budgets_count(case: NodeView, counted: int, used: int) -> None:
     half = pool(budgets=[{"nodes": "100%"}])
     assert allowances((half,), (case,), EMPTY, NOW) == {"general": counted - used}
-    assert consuming((half,), (case,)) == {"general": used}
+    assert consuming((half,), (case,), EMPTY) == {"general": used}
+
+
+def test_nodes_that_are_not_ready_use_up_no_budget_for_unhealthy_ones() -> None:
+    half = pool(budgets=[{"nodes": "100%"}])
+    ill = view(node=decode({"metadata": {"name": "n", "labels": {labels.INITIALIZED: "true"}}}, Node))
+    assert consuming((half,), (ill,), DRIFTED) == {"general": 1}
+    assert consuming((half,), (ill,), UNHEALTHY) == {"general": 0}
+    assert consuming((half,), (replace(ill, going=True),), UNHEALTHY) == {"general": 1}
 
 
 def test_budgets_take_the_first_candidates_and_name_the_pools_that_refused() -> None:
