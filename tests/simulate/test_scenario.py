@@ -178,6 +178,13 @@ def test_changes_need_not_be_whole_objects(tmp_path: Path) -> None:
     assert len(pods) == 2 + 1 + 3
 
 
+def test_a_number_of_nodes_that_nobody_keeps_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "pool.yaml").write_text(POOL.replace("spec:\n", "spec:\n  replicas: 2\n", 1))
+    (note,) = load(_write(tmp_path, GOOD)).notes
+    assert note.startswith("NodePool named has spec.replicas, which nobody looks at")
+    assert load(_write(tmp_path, GOOD + "settings: {featureGates: {StaticCapacity: true}}\n")).notes == ()
+
+
 def test_a_missing_field(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="missing the required field `duration`"):
         load(_write(tmp_path, GOOD.replace("duration: 3h\n", "")))

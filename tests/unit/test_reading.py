@@ -179,6 +179,16 @@ def test_values_of_a_chart_are_no_manifests(tmp_path: Path) -> None:
         read([file])
 
 
+def test_kinds_that_no_controller_acts_on_are_named(tmp_path: Path) -> None:
+    overlay = "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: a}\nspec: %s\n"
+    spec = "{requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}], price: '1'}"
+    file = tmp_path / "a.yaml"
+    file.write_text(overlay % spec)
+    found = read([file])
+    assert not found.manifests
+    assert [note.partition(":")[0] for note in found.notes] == ["1 NodeOverlay of karpenter.sh ignored"]
+
+
 def test_files_with_commas_between_them_are_several(tmp_path: Path) -> None:
     names = [tmp_path / name for name in ("a.yaml", "b.yaml")]
     for file in names:

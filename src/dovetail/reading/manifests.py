@@ -47,6 +47,14 @@ _MAKERS = {
     ("kustomize.config.k8s.io", "Kustomization"): ": what it builds is not here (kubectl kustomize FOLDER)",
     ("template.openshift.io", "Template"): ": what it makes is not here (oc process -f FILE -o yaml)",
 }
+# Kinds of Karpenter that no controller acts on.
+_NO_EFFECT = {
+    ("karpenter.sh", "NodeOverlay"): ": the prices and resources that it sets are not counted",
+    (
+        "autoscaling.x-k8s.io",
+        "CapacityBuffer",
+    ): ": no room is kept for it; placeholders of a low priority keep some",
+}
 _INDEX = re.compile(r"\[\d+\]")
 _WORDS = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
 
@@ -290,6 +298,9 @@ class _Reader:
         kind = BY_GVK.get((document["apiVersion"], document["kind"]))
         if kind is None:
             self._leave_out(located)
+            named = group_of(document["apiVersion"]), document["kind"]
+            if named in _NO_EFFECT:
+                self.ignored[named] += 1
             return
         meta = document.get("metadata") or {}
         if not meta.get("name") and not meta.get("generateName"):
@@ -353,7 +364,8 @@ class _Reader:
             what = " and ".join(parts) or "no pods (replicas: 0)"
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
-            yield f"{count} {kind} of {group} ignored{_MAKERS.get((group, kind), '')}"
+            why = _MAKERS.get((group, kind)) or _NO_EFFECT.get((group, kind), "")
+            yield f"{count} {kind} of {group} ignored{why}"
         for (kind, text), remark in self.remarks.items():
             line = remark.first.line_of(remark.path)
             place = f"{remark.first.source}:{line}" if line else remark.first.source

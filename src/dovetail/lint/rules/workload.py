@@ -105,7 +105,7 @@ def placeholder_priority(inventory: Inventory) -> Iterator[Remark]:
                 + (f" (ScaledObject {by} scales it)" if by else ""),
                 "real pods have no higher one, so they cannot take the room: nodes are paid for and "
                 "stay as good as full",
-                "give it a PriorityClass with a value below 0, or use a CapacityBuffer",
+                "give it a PriorityClass with a value below 0",
             )
 
 

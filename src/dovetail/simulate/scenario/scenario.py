@@ -19,6 +19,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.cost.commitments import Terms
+from dovetail.disrupt.static import is_static
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.reading import Manifest, Reading, read
 from dovetail.reading.replicas import refuse_endless, refuse_too_many
@@ -166,6 +167,7 @@ class ScenarioFolder:
             terms=terms_of(document, file.commitments, "commitments"),
             notes=(*self._beside.notes, *(note for _, notes in later for note in notes)),
         )
+        scenario = replace(scenario, notes=(*scenario.notes, *_without_effect(scenario)))
         _refuse_empty(scenario)
         return replace(scenario, assumptions=_assumptions(scenario, document))
 
@@ -233,6 +235,21 @@ class ScenarioFolder:
         if not path.is_file():
             raise document.error(f"there is no file {name!r}", where)
         return path
+
+
+def _without_effect(scenario: Scenario) -> Iterator[str]:
+    """A line for each pool whose number of nodes nobody keeps, because the gate is off."""
+    if scenario.file.settings.feature_gates.static_capacity:
+        return
+    later = (item for change in scenario.changes for item in change.manifests)
+    given = (item.object for item in (*scenario.manifests, *later))
+    for name in sorted(
+        {pool.metadata.name for pool in given if isinstance(pool, NodePool) and is_static(pool)}
+    ):
+        yield (
+            f"NodePool {name} has spec.replicas, which nobody looks at: "
+            "scenario.yaml turns it on with settings.featureGates: {StaticCapacity: true}"
+        )
 
 
 def _refuse_empty(scenario: Scenario) -> None:
