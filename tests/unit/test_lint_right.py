@@ -400,3 +400,17 @@ def test_daemons_of_nodes_that_others_do_not_tolerate_give_way_to_nobody(tmp_pat
         web = _makes("Deployment", "web", f"      priorityClassName: business\n{spec}")
         file.write_text(_PRIORITIES + _gpu_pool() + web + agent)
         assert ("WL015" in {item.code for item in _said(file)}) == found
+
+
+def test_changes_of_a_scenario_need_not_be_whole_objects(tmp_path: Path) -> None:
+    (tmp_path / "changes").mkdir()
+    (tmp_path / "web.yaml").write_text(_makes("Deployment", "web", ""))
+    change = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: %s}\n"
+    (tmp_path / "changes" / "more.yaml").write_text(change % 9)
+    assert {item.code for item in _said(tmp_path)} == {"IN002"}  # nobody says that it is a change
+    head = "apiVersion: simulation.dovetail.dev/v1alpha1\nkind: Scenario\nname: a\n"
+    (tmp_path / "scenario.yaml").write_text(head + "changes: [{at: '09:00', file: changes/more.yaml}]\n")
+    assert _said(tmp_path) == []
+    (tmp_path / "changes" / "more.yaml").write_text(change % "nine")
+    (finding,) = _said(tmp_path)
+    assert (finding.code, finding.source) == ("IN002", str(tmp_path / "changes" / "more.yaml"))

@@ -15,6 +15,7 @@ from dovetail.lint import shelf
 from dovetail.lint.inventory import Fault, Inventory
 from dovetail.model import labels
 from dovetail.reading import Located, documents, read_leniently
+from dovetail.reading.parts import with_changes
 from dovetail.reading.paths import at
 from dovetail.reading.terraform import is_expression, read_terraform
 from dovetail.reading.yamltext import read_yaml
@@ -66,7 +67,7 @@ def survey(
                 written.append(located)
                 yield located
 
-    found = tuple(objects())
+    found = tuple(with_changes(objects()))
     missing = [error for error in errors if error.line is None and error.message.startswith(_NO_PLACE)]
     if missing:
         raise missing[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from dovetail.api.admission import admit, schema_of
@@ -35,11 +36,34 @@ def wholes(
             fault(error)
 
 
-def _whole(located: Located, known: Mapping[tuple[str, str], Located]) -> Located:
+def with_changes(found: Iterable[Located]) -> Iterator[Located]:
+    """The documents; those in files that a scenario among them names as its changes as whole objects."""
+    everything = list(found)
+    named = {path for located in everything for path in _changes(located)}
+    if not named:
+        yield from everything
+        return
+    objects = [(PurePath(one.source), one) for one in everything if isinstance(one.value, dict)]
+    known = {_key(one.value): one for source, one in objects if source not in named}
+    parts = {id(one) for source, one in objects if source in named}
+    for located in everything:
+        yield _whole(located, known, guess=False) if id(located) in parts else located
+
+
+def _changes(located: Located) -> Iterator[PurePath]:
+    value = located.value
+    changes = value.get("changes") if isinstance(value, dict) and value.get("kind") == "Scenario" else None
+    for change in changes if isinstance(changes, list) else ():
+        name = change.get("file") if isinstance(change, dict) else None
+        if isinstance(name, str):
+            yield PurePath(located.source).parent / name
+
+
+def _whole(located: Located, known: Mapping[tuple[str, str], Located], *, guess: bool = True) -> Located:
     """The document, or if it is no object by itself, what it makes of the known one of its kind and name.
 
     `known` is by (kind, namespace/name). As in a JSON merge patch lists are replaced, and a null removes.
-    Raises InputError where the name looks like a slip.
+    Raises InputError where the name looks like a slip, if that is to be guessed.
     """
     document, key = located.value, _key(located.value)
     if key[0] not in {kind for kind, _ in known} or _stands_alone(document):
@@ -48,7 +72,7 @@ def _whole(located: Located, known: Mapping[tuple[str, str], Located]) -> Locate
     if base is None:
         space, slash, name = key[1].rpartition("/")
         near = nearest(name, [other.removeprefix(space + slash) for kind, other in known if kind == key[0]])
-        if not near:
+        if not near or not guess:
             return located
         message = f"no {key[0]} has this name, and these fields alone make none; did you mean {near[0]}?"
         remedy = "name the one that they change, or give all its fields"
