@@ -13,10 +13,10 @@ from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import Condition, Meta, condition
+from dovetail.api.meta import Condition, Meta, condition, is_true
 from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from dovetail.base.clock import HOUR, MINUTE, SECOND
-from dovetail.base.errors import CreateFailed, InstanceNotFound
+from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.node import evict
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
@@ -117,6 +117,7 @@ def test_a_claim_comes_up() -> None:
         status = claim.status
         assert (status.node_name, status.provider_id) == (node.metadata.name, instance.provider_id)
         assert {item.type: item.status for item in status.conditions if item.type != "Consolidatable"} == {
+            "ConsistentStateFound": "True",
             "Initialized": "True",
             "Launched": "True",
             "Ready": "True",
@@ -210,11 +211,26 @@ def test_a_claim_that_never_launches_is_given_up_and_counted() -> None:
     assert came_to_nothing(play(script), "launch_timeout") == 1
 
 
+def test_an_account_without_the_role_for_spot_is_told_of() -> None:
+    async def refused(*_: object) -> Instance:
+        raise InsufficientCapacity("with fleet error(s), no role for spot")
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting_pool())
+        await world.clock.sleep(10 * SECOND)
+        world.cloud.provider.create = refused  # type: ignore[method-assign]
+        world.cloud.provider.supply.lacks_spot_role = lambda _: True  # type: ignore[method-assign]
+        world.create(pod("web"))
+        await world.clock.sleep(MINUTE)
+
+    (message,) = set(play(script).messages("SpotServiceLinkedRoleCreationFailure"))
+    assert message.startswith("Attempted to launch a spot instance but failed due to")
+
+
 def test_a_node_with_less_than_was_bought_is_told_of() -> None:
     async def script(world: Operated) -> None:
         claim = await up(world, pod("web"))
-        await world.clock.sleep(10 * MINUTE)
-        assert condition((await one_claim(world)).status.conditions, "ConsistentStateFound") is None
+        assert is_true((await one_claim(world)).status.conditions, "ConsistentStateFound")
         name, had = claim.status.node_name, (await world.client.list(Node)).items[0].status.capacity
         for memory, status in (("6Gi", "False"), (str(had["memory"]), "True")):
             capacity = {"status": {"capacity": {"memory": memory}}}

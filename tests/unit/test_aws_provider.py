@@ -545,7 +545,7 @@ def test_launch_templates_that_are_not_needed_go() -> None:
     play(body)
 
 
-def test_without_the_role_for_spot_a_type_has_no_spot() -> None:
+def test_without_the_role_for_spot_no_type_has_spot() -> None:
     async def body(world: World) -> None:
         async def refuse(request: Document, *, token: str = "", dry_run: bool = False) -> FleetAnswer:
             assert token and not dry_run and request["Type"] == "instant"
@@ -555,9 +555,10 @@ def test_without_the_role_for_spot_a_type_has_no_spot() -> None:
         world.aws.ec2.create_fleet = refuse  # type: ignore[method-assign]  # EC2 without a role
         with pytest.raises(InsufficientCapacity):
             await world.cloud.create(claim(how=["spot"]), node_class())
-        types = {item.name: item for item in world.cloud.instance_types(node_class())}
-        offered = [(one.capacity_type, one.available) for one in types["m5.large"].offerings]
-        assert {how for how, available in offered if available} == {"on-demand"}
+        offered = [one for kind in world.cloud.instance_types(node_class()) for one in kind.offerings]
+        assert {one.capacity_type for one in offered if one.available} == {"on-demand"}
+        assert world.cloud.supply.lacks_spot_role(claim())
+        assert not world.cloud.supply.lacks_spot_role(claim())  # it was told
 
     play(body)
 

@@ -21,7 +21,7 @@ def test_out_of_capacity(code: str) -> None:
     assert (found.full if full else found.pools) == (("spot", "m5.large", "a"),)
     assert not (found.pools if full else found.full)
     assert found.subnets == (("subnet-a",) if code == "InsufficientFreeAddressesInSubnet" else ())
-    assert found.spot_types == ()
+    assert not found.no_spot
     assert isinstance(failure([error(code)]), InsufficientCapacity)
 
 
@@ -32,7 +32,7 @@ def test_a_price_that_is_too_low_and_a_reservation_that_ends_are_no_capacity() -
 
 def test_no_role_for_spot() -> None:
     errors = [error(NO_SPOT_ROLE, "m5.large"), error(NO_SPOT_ROLE, "c5.large")]
-    assert refusals(errors).spot_types == ("m5.large", "c5.large")
+    assert refusals(errors).no_spot
     assert refusals(errors).pools == ()
     assert isinstance(failure(errors), InsufficientCapacity)
 
@@ -49,9 +49,9 @@ def test_a_subnet_is_avoided_only_where_the_error_names_it() -> None:
     assert refusals([unnamed]).subnets == ()
 
 
-def test_spot_types_are_avoided_only_for_errors_about_spot() -> None:
+def test_spot_is_avoided_only_for_errors_about_spot() -> None:
     assert NO_SPOT_ROLE == "AuthFailure.ServiceLinkedRoleCreationNotPermitted"  # EC2's name for it
-    assert refusals([error(NO_SPOT_ROLE, capacity_type="on-demand")]).spot_types == ()
+    assert not refusals([error(NO_SPOT_ROLE, capacity_type="on-demand")]).no_spot
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,10 @@ class EndlessSupply:
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See Supply."""
 
+    def lacks_spot_role(self, claim: NodeClaim) -> bool:  # noqa: ARG002 - there is no such role
+        """See Supply."""
+        return False
+
 
 class PlainMachines:
     """Implements Machines: instances bear the names of their claims from the start, and nothing fails."""

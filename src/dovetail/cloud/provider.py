@@ -152,6 +152,9 @@ class Supply(Protocol):
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """The cloud takes the claim's instance back: offerings like it are not available for a while."""
 
+    def lacks_spot_role(self, claim: NodeClaim) -> bool:
+        """True iff spot was refused to the claim as the account may not have the role for it. Told once."""
+
 
 class Machines(Protocol):
     """What a provider knows of instances that run, and writes on them."""

@@ -117,7 +117,9 @@ class AwsCloud:
             self.surroundings,
             (self._market.forget, self._launcher.forget),
         )
-        self.supply: Supply = _Supply(self._commons, self._shifts, self._market, self._unavailable, clock)
+        self.supply: Supply = _Supply(
+            self._commons, self._shifts, self._market, self._unavailable, self._launcher, clock
+        )
         self.machines: Machines = _Machines(self._instances, self._orphans, aws.ec2)
         self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
         self._appears: dict[str, int] = {}  # of these, until when EC2 may not show them, by monotonic time
@@ -311,12 +313,14 @@ class _Supply:
         shifts: Shifts,
         market: Market,
         unavailable: UnavailableOfferings,
+        launcher: Launcher,
         clock: Clock,
     ) -> None:
         self._commons = commons
         self._shifts = shifts
         self._market = market
         self._unavailable = unavailable
+        self._launcher = launcher
         self._clock = clock
 
     def left(self) -> Mapping[str, int]:
@@ -335,6 +339,9 @@ class _Supply:
         )
         place = found.get(labels.RESERVATION_ID, zone)
         self._unavailable.mark([(kind, name, place)], self._clock.monotonic())
+
+    def lacks_spot_role(self, claim: NodeClaim) -> bool:
+        return self._launcher.lacks_spot_role(claim)
 
 
 class _Machines:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import Condition, condition, is_true
+from dovetail.api.meta import Condition, is_true
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import Conflict, NotFound
 from dovetail.controllers.context import Context
@@ -17,6 +17,7 @@ from dovetail.units.quantity import Quantity
 
 CONSISTENT = "ConsistentStateFound"
 PERIOD = 10 * MINUTE
+FOUND = Condition(type=CONSISTENT, status="True")
 _LEAST = 90  # percent of what was bought; estimates of memory are not better than that
 _FAILED = ("ConsistencyCheckFailed", "Consistency Check Failed")
 
@@ -36,8 +37,7 @@ def shortfalls(claim: NodeClaim, node: Node) -> Iterator[str]:
 class Consistency:
     """Looks at all initialized claims every ten minutes.
 
-    The condition is False while something is missing, and True from when it is there again; a claim of which
-    nothing was ever missing is spared the write.
+    The condition is False while something is missing. Most have it, True, from their initialization on.
     """
 
     def __init__(self, context: Context) -> None:
@@ -63,13 +63,7 @@ class Consistency:
             await self._context.recorder.publish(
                 claim, "Warning", "FailedConsistencyCheck", text, dedupe=same
             )
-        if not found and condition(claim.status.conditions, CONSISTENT) is None:
-            return
-        reason, message = _FAILED if found else ("", "")
-        status = "False" if found else "True"
+        reason, message = _FAILED
+        failed = Condition(type=CONSISTENT, status="False", reason=reason, message=message)
         with suppress(Conflict, NotFound):  # it is looked at again
-            await write(
-                self._context,
-                claim,
-                Condition(type=CONSISTENT, status=status, reason=reason, message=message),
-            )
+            await write(self._context, claim, failed if found else FOUND)

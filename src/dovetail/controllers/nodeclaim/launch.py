@@ -33,6 +33,10 @@ from dovetail.units.timestamp import parse_rfc3339
 # process that lost the lease ends within this time (runtime/process/election.py).
 _MAKERS_TIME = 15 * SECOND
 _REFUSED = "InsufficientCapacityError"  # reason of events
+_NO_SPOT_ROLE = (
+    "Attempted to launch a spot instance but failed due to"
+    ' "AuthFailure.ServiceLinkedRoleCreationNotPermitted"'
+)
 
 
 async def recover_orphans(context: Context) -> None:
@@ -99,13 +103,16 @@ class Launcher:
         try:
             instance = await self._instance(claim)
         except (InsufficientCapacity, NodeClassNotReady) as error:
+            await self._tell_of_role(claim)
             await self._give_up(claim, error)
             return None
         except CreateFailed as error:
+            await self._tell_of_role(claim)
             failed = Condition(type=LAUNCHED, status="Unknown", reason=error.reason, message=cut(str(error)))
             await write(self._context, claim, failed)
             raise
         self._launched[claim.metadata.uid] = instance
+        await self._tell_of_role(claim)
         claim = await self._record(claim, instance)
         self.forget(claim)
         return claim
@@ -152,6 +159,12 @@ class Launcher:
             if item.claim == claim.metadata.name and not item.terminating
         ]
         return min(found, key=lambda item: (item.created, item.provider_id), default=None)
+
+    async def _tell_of_role(self, claim: NodeClaim) -> None:
+        """Until the account's owner has made the role there is no spot, and on demand is dear."""
+        if self._context.provider.supply.lacks_spot_role(claim):
+            reason, same = "SpotServiceLinkedRoleCreationFailure", (claim.metadata.uid,)
+            await self._context.recorder.publish(claim, "Warning", reason, _NO_SPOT_ROLE, dedupe=same)
 
     async def _give_up(self, claim: NodeClaim, error: CloudError) -> None:
         recorder, why = self._context.recorder, cut(str(error))

@@ -14,6 +14,7 @@ from dovetail.api.meta import Condition, OwnerReference, is_true
 from dovetail.base.errors import Conflict
 from dovetail.cluster.nodes import is_ephemeral
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.consistency import FOUND, shortfalls
 from dovetail.controllers.nodeclaim.status import INITIALIZED, LAUNCHED, NOT_FOUND, REGISTERED, write
 from dovetail.model import labels
 from dovetail.model.taints import same_taint, taint_text
@@ -34,7 +35,10 @@ async def initialize(context: Context, claim: NodeClaim, node: Node | None) -> N
     if node is not None and labels.INITIALIZED not in node.metadata.labels:
         merge = {"metadata": {"labels": {labels.INITIALIZED: "true"}}}
         await context.client.patch(Node, node.metadata.name, merge=merge)
-    return await write(context, claim, Condition(type=INITIALIZED, status="True"))
+    # Of a node that has less than was bought `Consistency` tells.
+    whole = node is not None and not any(shortfalls(claim, node))
+    ready = Condition(type=INITIALIZED, status="True")
+    return await write(context, claim, ready, *((FOUND,) if whole else ()))
 
 
 def waiting(node: Node | None, claim: NodeClaim) -> Condition | None:

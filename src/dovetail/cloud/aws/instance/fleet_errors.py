@@ -55,7 +55,7 @@ class Refusals:
     pools: tuple[Pool, ...] = ()
     full: tuple[Pool, ...] = ()
     subnets: tuple[str, ...] = ()
-    spot_types: tuple[str, ...] = ()  # in every zone: the account may start no spot instance at all
+    no_spot: bool = False  # True iff the account may start no spot instance at all, of whatever type
 
 
 def refusals(errors: Iterable[FleetError]) -> Refusals:
@@ -65,11 +65,7 @@ def refusals(errors: Iterable[FleetError]) -> Refusals:
         pools=_unique(error.pool for error in errors if error.code in NO_CAPACITY and error.code != FULL),
         full=_unique(error.pool for error in errors if error.code == FULL),
         subnets=_unique(error.subnet for error in errors if error.code == NO_ADDRESSES and error.subnet),
-        spot_types=_unique(
-            error.instance_type
-            for error in errors
-            if error.code == NO_SPOT_ROLE and error.capacity_type == labels.SPOT
-        ),
+        no_spot=any(error.code == NO_SPOT_ROLE and error.capacity_type == labels.SPOT for error in errors),
     )
 
 

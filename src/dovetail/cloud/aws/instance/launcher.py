@@ -101,6 +101,7 @@ class Launcher:
         self._figures = figures
         self._reserved_capacity = reserved_capacity
         self._spot = spot
+        self._without_role: set[str] = set()  # uids of claims that spot was refused to, until that was told
         self._large: dict[str, int] = {}  # bytes of user data that were reported, by class
         # By what they follow from. Types are told by their ids: those of a choice are kept alive with it.
         self._choices: dict[Hashable, tuple[tuple[InstanceType, ...], Choice]] = {}
@@ -128,6 +129,12 @@ class Launcher:
         kind, offering = _bought(order.types, prepared.choice, (capacity_type, given.instance_type, zone))
         profile = order.resolution.instance_profile
         return Launched(share.instance, kind, offering, given.image, given.subnet, profile)
+
+    def lacks_spot_role(self, claim: NodeClaim) -> bool:
+        """See Supply."""
+        lacks = claim.metadata.uid in self._without_role
+        self._without_role.discard(claim.metadata.uid)
+        return lacks
 
     def forget(self, node_class: str) -> None:
         """The class of that name is gone."""
@@ -222,7 +229,7 @@ class Launcher:
             # They were deleted since they were made.
             self._kept.forget(prepared.templates)
             share = await self._ask(order, prepared)
-        self._learn(share.errors, prepared.choice)
+        self._learn(share.errors, prepared.choice, order.claim)
         return share
 
     async def _ask(self, order: Order, prepared: _Prepared) -> Share:
@@ -245,7 +252,7 @@ class Launcher:
         finally:
             self._subnets.settle(chosen, pods, taken, order.each)
 
-    def _learn(self, errors: tuple[FleetError, ...], choice: Choice) -> None:
+    def _learn(self, errors: tuple[FleetError, ...], choice: Choice, claim: NodeClaim) -> None:
         """What refused is avoided for a while, and of reservations no other than the one that was asked for.
 
         One that is full is well, and avoided until its instances are counted again.
@@ -264,13 +271,12 @@ class Launcher:
         }
         full = [reserved.get(pool, pool) for pool in found.full]
         pools = [reserved.get(pool, pool) for pool in found.pools]
-        everywhere = [
-            (labels.SPOT, name, zone)
-            for name in found.spot_types
-            for zone in sorted(self._sold().zones.get(name, ()))
-        ]
-        self._unavailable.mark((*pools, *everywhere), now)
+        self._unavailable.mark(pools, now)
         self._unavailable.mark(full, now, FULL_FOR)
+        if found.no_spot:
+            self._without_role.add(claim.metadata.uid)
+            zones = self._sold().zones
+            self._unavailable.mark(((labels.SPOT, name, zone) for name in zones for zone in zones[name]), now)
         self._subnets.full(found.subnets)
 
 
