@@ -361,6 +361,12 @@ def test_the_controller_may_watch_what_it_watches_and_nothing_else(
     assert ("", "secrets") not in _rights(rules)
 
 
+def test_pods_may_be_patched_where_their_deletion_costs_are_written() -> None:
+    opened = "settings: {clusterName: demo, featureGates: {podDeletionCostManagement: true}}\n"
+    found = [render("dovetail", values)["ClusterRole", "dovetail"]["rules"] for values in (NAMED, opened)]
+    assert [("", "pods") in _rights(rules, "patch") for rules in found] == [False, True]
+
+
 def test_pods_are_nominated_unless_that_right_is_refused() -> None:
     rules = render("dovetail", NAMED)["ClusterRole", "dovetail"]["rules"]
     assert ("", "pods/status") in _rights(rules, "patch")

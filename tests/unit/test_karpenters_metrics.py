@@ -57,6 +57,8 @@ KARPENTERS = {
     "karpenter_pods_provisioning_scheduling_undecided_time_seconds": "name namespace",
     "karpenter_pods_eviction_requests_total": "code",
     "karpenter_pods_drained_total": "reason",
+    "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes": "nodepool",
+    "karpenter_pod_deletion_cost_pod_annotation_writes_total": "result",
     "karpenter_nodepools_limit": "resource_type nodepool",
     "karpenter_nodepools_usage": "resource_type nodepool",
     "karpenter_nodepools_cost_total": "nodepool",

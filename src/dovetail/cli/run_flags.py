@@ -32,6 +32,7 @@ _GATES = {
     "StaticCapacity": "static_capacity",
     "TerminateFirstDrift": "terminate_first_drift",
     "TerminateFirstRepair": "terminate_first_repair",
+    "PodDeletionCostManagement": "pod_deletion_cost_management",
 }
 
 

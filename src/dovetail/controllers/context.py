@@ -73,6 +73,7 @@ class Context:
     # UIDs of claims whose end was counted, until they are gone: one whose deletion fails is ended once more,
     # and counts once.
     ended: dict[str, None] = field(default_factory=dict)
+    writes_costs: bool = False  # the gate PodDeletionCostManagement is open
     queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
 
     def queue(

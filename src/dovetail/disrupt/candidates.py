@@ -19,6 +19,7 @@ from dovetail.disrupt.pods import (
     do_not_disrupt,
     evictable,
     eviction,
+    eviction_by_own_cost,
     eviction_cost,
     reschedulable,
     unbound,
@@ -43,6 +44,7 @@ class NodeView:
     going: bool = False  # deleting, or marked for deletion
     queued: bool = False  # a command disrupts it already
     price: int | None = None
+    costs_written: bool = False  # the deletion costs of its pods are the controller's, and say nothing here
 
     def like(self, before: NodeView) -> NodeView:
         """Itself, knowing what was worked out of the very same pods before."""
@@ -73,7 +75,7 @@ class NodeView:
 
     @cached_property
     def _evictions(self) -> tuple[Eviction, ...]:
-        return tuple(map(eviction, self.pods))
+        return tuple(map(eviction_by_own_cost if self.costs_written else eviction, self.pods))
 
     @cached_property
     def moving(self) -> tuple[Pod, ...]:

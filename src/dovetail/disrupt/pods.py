@@ -114,8 +114,18 @@ class Eviction:
 @by_identity(MOST_PODS)
 def eviction(pod: Pod) -> Eviction:
     """All of it at once: asked of each pod of a node again whenever any other pod there changes."""
+    return _eviction(pod, _STATED)
+
+
+@by_identity(MOST_PODS)
+def eviction_by_own_cost(pod: Pod) -> Eviction:
+    """As `eviction`, where the controller writes deletion costs itself: only the pod's own cost counts."""
+    return _eviction(pod, (labels.DISRUPTION_COST,))
+
+
+def _eviction(pod: Pod, stated: tuple[str, ...]) -> Eviction:
     protected = labels.DO_NOT_DISRUPT in pod.metadata.annotations
-    return Eviction(reschedulable(pod), eviction_cost(pod), protected)
+    return Eviction(reschedulable(pod), eviction_cost(pod, stated), protected)
 
 
 def eviction_turn(pod: Pod, room: Resources) -> tuple[float, bool]:
@@ -191,18 +201,22 @@ def never_allows(budget: PodDisruptionBudget) -> bool:
     return budget.spec.max_unavailable in (0, "0", "0%") or budget.spec.min_available == "100%"
 
 
-def eviction_cost(pod: Pod) -> float:
+# Annotations that state a cost: Karpenter's own before the ReplicaSet's.
+_STATED = (labels.DISRUPTION_COST, labels.POD_DELETION_COST)
+
+
+def eviction_cost(pod: Pod, stated_in: tuple[str, ...] = _STATED) -> float:
     """1 for an ordinary pod, more for dear ones, -10 to 10: from the cost it states and the priority."""
-    stated = _stated_cost(pod) if pod.metadata.annotations else 0
+    stated = _stated_cost(pod, stated_in) if pod.metadata.annotations else 0
     if not stated and not pod.spec.priority:
         return 1.0
     cost = 1 + stated * _COST_PER_DELETION_COST + pod.spec.priority * _COST_PER_PRIORITY
     return max(-10.0, min(10.0, cost))
 
 
-def _stated_cost(pod: Pod) -> int:
-    """What its annotation says, Karpenter's own before the ReplicaSet's; 0 for no number of 32 bits."""
-    for name in (labels.DISRUPTION_COST, labels.POD_DELETION_COST):
+def _stated_cost(pod: Pod, stated_in: tuple[str, ...]) -> int:
+    """What the first of these annotations says that has a number of 32 bits; 0 without one."""
+    for name in stated_in:
         text = pod.metadata.annotations.get(name, "")
         # No longer text is a number of 32 bits, unless of leading zeros.
         if len(text) <= 11 and _INTEGER.fullmatch(text) and int(text) in _COSTS:

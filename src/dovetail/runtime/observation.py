@@ -143,6 +143,7 @@ class Observation:
             ports.metrics,
             brakes,
             self._panics,
+            writes_costs=self._settings.gates.pod_deletion_cost_management,
         )
 
     def _intake(self, context: Context) -> Intake:

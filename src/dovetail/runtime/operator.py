@@ -19,6 +19,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
 from dovetail.controllers.disruption.consolidation import Consolidation
+from dovetail.controllers.disruption.deletioncosts import DeletionCosts
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.efficiency import Efficiency
@@ -132,7 +133,16 @@ class Operator:
         )
         brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(
-            client, provider, clock, log, self.state, recorder, ports.metrics, brakes, self._panics
+            client,
+            provider,
+            clock,
+            log,
+            self.state,
+            recorder,
+            ports.metrics,
+            brakes,
+            self._panics,
+            writes_costs=settings.gates.pod_deletion_cost_management,
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)
         self._planner = ports.planner
@@ -224,6 +234,10 @@ class Operator:
                 "disruption.efficiency",
                 Efficiency(context, self._planner, intake, self._settings.efficiency_period).run,
             )
+        if context.writes_costs:
+            costs = DeletionCosts(context)
+            yield "pod.deletioncost", costs.queue.run
+            yield "pod.deletioncost.rank", costs.run
         yield "disruption.queue", execution.run
         yield "disruption", Disruption(context, execution, tuple(methods)).run
 

@@ -33,6 +33,7 @@ class FeatureGates:
     static_capacity: bool = False
     terminate_first_drift: bool = False
     terminate_first_repair: bool = False
+    pod_deletion_cost_management: bool = False
 
 
 @dataclass(frozen=True, slots=True)

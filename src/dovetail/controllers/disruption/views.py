@@ -73,7 +73,8 @@ def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -
     machine = Machine(node, claim)
     pods: tuple[Pod, ...] = state.pods_on(node.metadata.name) if node is not None else ()
     nominated, going = state.nominated(machine) or awaits_pods(context, claim), state.going(machine)
-    return NodeView(claim, node, offers.pool, pods, nominated, going, taken, offers.price(claim))
+    price, written = offers.price(claim), context.writes_costs
+    return NodeView(claim, node, offers.pool, pods, nominated, going, taken, price, written)
 
 
 def awaits_pods(context: Context, claim: NodeClaim) -> bool:

@@ -127,6 +127,7 @@ class FeatureGates(Section, frozen=True, kw_only=True):
     static_capacity: bool = msgspec.field(name="StaticCapacity", default=False)
     terminate_first_drift: bool = msgspec.field(name="TerminateFirstDrift", default=False)
     terminate_first_repair: bool = msgspec.field(name="TerminateFirstRepair", default=False)
+    pod_deletion_cost_management: bool = msgspec.field(name="PodDeletionCostManagement", default=False)
 
 
 class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):

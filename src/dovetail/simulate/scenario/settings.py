@@ -55,6 +55,7 @@ def operator_settings(
             static_capacity=given.feature_gates.static_capacity,
             terminate_first_drift=given.feature_gates.terminate_first_drift,
             terminate_first_repair=given.feature_gates.terminate_first_repair,
+            pod_deletion_cost_management=given.feature_gates.pod_deletion_cost_management,
         ),
         legacy_node_repair=given.legacy_node_repair,
         on_plan=on_plan,
