@@ -280,7 +280,7 @@ def test_a_pool_that_is_gone_has_no_gauges() -> None:
     made = NodePoolSpec(template=template)
     pools = [NodePool(metadata=Meta(name=name), spec=made) for name in ("stays", "goes")]
     figures.budgets(pools, (), 0)
-    assert metrics.exposition().decode().count('nodepool="goes"') == 6
+    assert metrics.exposition().decode().count('nodepool="goes"') == 8
     figures.budgets(pools[:1], (), 0)
     text = metrics.exposition().decode()
     assert ALLOWED.name in text and CONSUMING.name in text and "goes" not in text
