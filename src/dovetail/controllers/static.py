@@ -235,8 +235,8 @@ def replacement(context: Context, view: NodeView, reason: str, *, terminates_fir
     `terminates_first`: where there is no room for one more, the node itself goes first.
     """
     pool = view.pool
-    if pool is None:
-        return Outcome(None)
+    if pool is None or len(standing(context, present(context, pool))) > (pool.spec.replicas or 0):
+        return Outcome(None)  # one that is too many is about to go
     if terminates_first and (offered := _full_reservations(context, pool)):
         if view.claim.metadata.labels.get(labels.RESERVATION_ID, "") not in offered:
             return Outcome(None, RESERVATIONS_FULL)

@@ -32,9 +32,10 @@ _NODES = 32_768  # more than any cluster has; what is known of one goes with it
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A policy for a condition that the node has; `since` when it is past help by it (ns)."""
+    """A policy for a condition of the node and its reason; `since` when it is past help by it (ns)."""
 
     condition: str
+    reason: str
     policy: RepairPolicy
     since: int
 
@@ -44,6 +45,7 @@ class Diagnosis:
     """Why a node is past help, and what is done about it; the highest `score` is first."""
 
     repair: Repair
+    reason: str  # as the condition gives it
     action: str
     score: float
 
@@ -73,7 +75,10 @@ class Matcher:
                 continue
             own = [policy for policy in listed if policy.reason and re.search(policy.reason, one.reason)]
             begun = max(parse_rfc3339(one.last_transition_time or created), parse_rfc3339(created))
-            found += [Match(one.type, policy, begun + policy.toleration) for policy in own or self._fallback]
+            found += [
+                Match(one.type, one.reason, policy, begun + policy.toleration)
+                for policy in own or self._fallback
+            ]
         return tuple(found)
 
     def patient(self, node: Node, origin: Repair | None) -> tuple[Match, ...]:
@@ -108,7 +113,7 @@ class Matcher:
         score = max(self._ranks[one.policy.priority] + (now - one.since) / _PER_RANK for one in due)
         again = origin.again + 1 if origin is not None and origin.condition == first.condition else 0
         repair = Repair(first.condition, min(graces, default=None), again)
-        return Diagnosis(repair, first.policy.action, score)
+        return Diagnosis(repair, first.reason, first.policy.action, score)
 
 
 def _delayed(match: Match, origin: Repair) -> Match:

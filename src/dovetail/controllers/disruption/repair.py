@@ -40,6 +40,14 @@ class NodeRepair:
         for view, diagnosis in found.due:
             outcome = await self._without(view)
             if outcome.command is not None:
+                self._context.log.record(
+                    "repair.selected",
+                    claim=view.claim.metadata.name,
+                    node=view.name,
+                    condition=diagnosis.repair.condition,
+                    reason=diagnosis.reason,
+                    action=diagnosis.action,
+                )
                 return Decision(replace(outcome.command, repair=diagnosis.repair), tuple(notes))
             if outcome.obstacle:
                 notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))

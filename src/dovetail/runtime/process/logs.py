@@ -191,6 +191,18 @@ _LINES: dict[str, Line] = {
             "replacement-types": shortened(one["replacements"]),
         },
     ),
+    "repair.selected": Line(
+        "info",
+        "disruption",
+        "selected repair policy",
+        lambda one: {
+            "NodeClaim": {"name": one["claim"]},
+            "Node": {"name": one["node"]},
+            "condition": one["condition"],
+            "reason": one["reason"],
+            "action": one["action"],
+        },
+    ),
     "disruption.held": Line(  # again and again while a limit holds
         "debug",
         "disruption",
