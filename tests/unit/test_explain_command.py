@@ -208,7 +208,7 @@ def test_what_keeps_a_node_from_being_disrupted(tmp_path: Path, capsys: pytest.C
         "Node isn't initialized nor registered",
         "Pdb prevents pod evictions (PodDisruptionBudget=[default/keep])",
     ]
-    assert set(found["budgets"]) == {"Empty", "Drifted", "Underutilized"}
+    assert set(found["budgets"]) == {"Empty", "Drifted", "Underutilized", "Unhealthy"}
     assert found["consolidation"] == ['Node does not have label "karpenter.sh/capacity-type"']
     assert found["unreadable"] == []
     assert run(["explain", "node", "old", *BASE, "-f", str(file)]) == 0

@@ -391,12 +391,12 @@ def test_what_comes_next() -> None:
         ("drift", "n", "Reported"),
         ("consolidation", "general", "1 nodes are quiet and looked at, 1 of them empty"),
         ("expiry", "n", "in 29d"),
-        ("budget", "general", "may go now: Empty 2, Drifted 2, Underutilized 2"),
+        ("budget", "general", "may go now: Empty 2, Drifted 2, Underutilized 2, Unhealthy 2"),
         ("budget", "general", "in 60m: 0 nodes for 1h from '0 13 * * *' (UTC)"),
     ]
     later = [item.text for item in beyond.upcoming(board, NOW + HOUR + MINUTE) if item.what == "budget"]
     assert later == [
-        "may go now: Empty 0, Drifted 0, Underutilized 0",
+        "may go now: Empty 0, Drifted 0, Underutilized 0, Unhealthy 0",
         "holds now: 0 nodes for 1h from '0 13 * * *' (UTC)",
     ]
 

@@ -11,7 +11,7 @@ from dovetail.cluster.nodes import join
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.disrupt.allowance import allowances
 from dovetail.disrupt.candidates import NodeView, blockers
-from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED
+from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, UNHEALTHY
 from dovetail.disrupt.consolidation.candidates import CONSOLIDATABLE, fresh_until, obstacle
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Arrival, Ledger, Present
 from dovetail.disrupt.consolidation.search import FRESH, RESTING
@@ -24,7 +24,7 @@ from dovetail.disrupt.static import is_static
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import to_rfc3339
 
-REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
+REASONS = (EMPTY, DRIFTED, UNDERUTILIZED, UNHEALTHY)
 
 
 @dataclass(frozen=True, slots=True)
