@@ -20,7 +20,7 @@ from dovetail.cluster.usage import usage_by_pool
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import ExistingNode, Options, Pool, Problem
-from dovetail.model.requirement import Requirements, pod_requirements
+from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import amounts, excess
 from dovetail.model.volumes import VolumeIndex
 
@@ -262,7 +262,7 @@ def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, i
     return Pool(
         name=pool.metadata.name,
         node_class_ref=template.spec.node_class_ref,
-        requirements=pool_requirements(pool),
+        requirements=pool_requirements(pool).add(*_partitions(types)),
         labels=stamped,
         instance_types=types,
         annotations=template.metadata.annotations,
@@ -273,6 +273,12 @@ def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, i
         usage=usage,
         volumes=volumes,
     )
+
+
+def _partitions(types: tuple[InstanceType, ...]) -> tuple[Requirement, ...]:
+    """In which partitions of the class's placement group nodes may come: the same whatever their type."""
+    found = types[0].requirements.by_key.get(labels.PARTITION) if types else None
+    return (found,) if found is not None else ()
 
 
 def _attachable(node: CSINode) -> dict[str, int]:

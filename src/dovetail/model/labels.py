@@ -64,6 +64,8 @@ ALIASES = {
 }
 
 AWS = "karpenter.k8s.aws/"
+PLACEMENT_GROUP = AWS + "placement-group-id"
+PARTITION = AWS + "placement-group-partition"
 AWS_INSTANCE_LABELS = tuple(AWS + name for name in wellknown.AWS_NAMES)
 
 # Keys that every provider defines; a pool need not mention them for a pod to ask for them.

@@ -99,11 +99,29 @@ async def register(context: Context, claim: NodeClaim, held: Held) -> tuple[Node
         reason, message = _MULTIPLE
         failed = Condition(type=REGISTERED, status="False", reason=reason, message=message)
         return await write(context, claim, failed), None
+    claim = await _placed(context, claim)
     node = await _mark(context, nodes[0], claim, held)
     found = Condition(type=REGISTERED, status="True")
     # What the node still lacks is written with it: each write takes its turn at the API server.
     also = (lacks,) if (lacks := waiting(node, claim)) is not None else ()
     return await write(context, claim, found, *also, fields={"nodeName": node.metadata.name}), node
+
+
+async def _placed(context: Context, claim: NodeClaim) -> NodeClaim:
+    """The claim with the partition of its placement group in its labels, which its node gets from it.
+
+    EC2 alone knows which it chose, and pods that are spread over them must not come before. Raises CloudError
+    and Conflict.
+    """
+    meta = claim.metadata
+    if labels.PLACEMENT_GROUP not in meta.labels or labels.PARTITION in meta.labels:
+        return claim
+    instance = await context.provider.get(claim.status.provider_id)
+    found = instance.labels.get(labels.PARTITION)
+    if found is None:  # groups of other strategies have none
+        return claim
+    merge = {"metadata": {"resourceVersion": meta.resource_version, "labels": {labels.PARTITION: found}}}
+    return await context.client.patch(NodeClaim, meta.name, merge=merge)
 
 
 async def _mark(context: Context, node: Node, claim: NodeClaim, held: Held) -> Node:

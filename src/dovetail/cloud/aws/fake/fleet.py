@@ -283,7 +283,7 @@ class Launches:
             tenancy=placement.get("Tenancy", "default"),
             profile=slot.data.get("IamInstanceProfile", {}).get("Name", ""),
             placement_group=self._group(placement.get("GroupId", "")),
-            partition=placement.get("PartitionNumber"),
+            partition=self._partition(placement),
             efa_interfaces=sum(card.get("InterfaceType", "").startswith("efa") for card in cards),
             tags={**_tags(request, "instance"), **self._marks(slot, entity)},
         )
@@ -297,6 +297,17 @@ class Launches:
             "aws:ec2launchtemplate:id": self.templates[slot.template][0].id,
             "aws:ec2launchtemplate:version": "1",
         }
+
+    def _partition(self, placement: Document) -> int | None:
+        """The one that is asked for, else that with the fewest instances; None where the group has none."""
+        known = (one for one in self._place.account.placement_groups if one.id == placement.get("GroupId"))
+        group = next(known, None)
+        if group is None or not group.partitions:
+            return None
+        running = (one.instance for one in self._place.machines.running())
+        there = [one.partition for one in running if one.placement_group == group.name]
+        asked: int | None = placement.get("PartitionNumber")
+        return asked or min(range(1, group.partitions + 1), key=there.count)
 
     def _group(self, identifier: str) -> str:
         """The name of the placement group with that id."""

@@ -193,6 +193,7 @@ class Launcher:
             *map(id, kept),
             *(launch.cluster, launch.region, frozenset(launch.tags.items()), launch.expressions),
             *(launch.images, launch.security_groups, launch.instance_profile, launch.placement_group),
+            launch.partitions,
             *(launch.reserved_enis, launch.reserved_capacity, launch.capacity_type),
             *(frozenset(launch.claim.metadata.labels.items()), spec.taints, spec.startup_taints),
         )

@@ -14,6 +14,7 @@ from dovetail.cloud.aws.instance.launcher import Launched, bought_labels
 from dovetail.cloud.aws.nodeclass.drift import class_stamp
 from dovetail.cloud.catalog.labels import TENANCY, tenancy
 from dovetail.cloud.provider import Instance
+from dovetail.cloud.unavailable import single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
@@ -37,7 +38,9 @@ def made(
         annotations=_remembered(node_class, launched.profile),
     )
     sold = _as_sold(base, kind, offering, region, volumes)
-    return _held_as(sold, tenancy(Requirements.read(claim.spec.requirements)))
+    asked = Requirements.read(claim.spec.requirements)
+    partition = single_values(asked).get(labels.PARTITION) if labels.PLACEMENT_GROUP in sold.labels else None
+    return _in_partition(_held_as(sold, tenancy(asked)), partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +69,16 @@ class Reader:
     def read(self, found: api.Instance) -> Instance:
         """What this process launched itself it knows better than EC2 does, but for what has moved since."""
         own = self._launched.get(found.id)
+        partition = str(found.partition) if found.partition is not None else None
         if own is not None and own.reservation_id == found.reservation:
             ending = found.state in ENDING
+            own = _in_partition(own, partition)
             return own if own.terminating == ending else replace(own, terminating=ending)
         how = labels.SPOT if found.spot else labels.RESERVED if found.reservation else labels.ON_DEMAND
         name, profile = found.tags.get(NODECLASS, ""), found.profile.rpartition("/")[2]
         sold = self._sold(name, found.instance_type, (found.zone, how, found.reservation))
         return replace(
-            _held_as(sold, found.tenancy),
+            _in_partition(_held_as(sold, found.tenancy), partition),
             provider_id=provider_id(found.zone, found.id),
             image_id=found.image,
             created=found.launched,
@@ -113,6 +118,13 @@ def _remembered(node_class: EC2NodeClass | None, profile: str) -> dict[str, str]
 
 def _held_as(sold: Instance, tenancy: str) -> Instance:
     return replace(sold, labels={**sold.labels, TENANCY: tenancy})
+
+
+def _in_partition(instance: Instance, partition: str | None) -> Instance:
+    """With the label that says in which partition of its placement group it is, if it is in one."""
+    if partition is None or instance.labels.get(labels.PARTITION) == partition:
+        return instance
+    return replace(instance, labels={**instance.labels, labels.PARTITION: partition})
 
 
 def _as_sold(base: Instance, kind: InstanceType, offering: Offering, region: str, volumes: int) -> Instance:

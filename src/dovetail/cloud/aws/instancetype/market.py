@@ -23,7 +23,7 @@ from dovetail.cloud.catalog.offerings import with_given_spot_prices, with_spot_p
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
-from dovetail.cloud.provider import NodeClassResolution, ResolvedImage
+from dovetail.cloud.provider import NodeClassResolution, ResolvedImage, ResolvedPlacementGroup
 from dovetail.cloud.unavailable import without
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
@@ -120,7 +120,7 @@ class Wanted:
     reservations: tuple[Reservation, ...] = ()
     images: tuple[ResolvedImage, ...] = ()  # newest first
     addresses: tuple[Addresses, ...] = ()  # that a node takes, per zone
-    placement: str = ""  # the strategy of its placement group
+    placement: ResolvedPlacementGroup | None = None
 
 
 @dataclass(slots=True)
@@ -206,7 +206,7 @@ class Market:
                 wanted.node_class,
                 vm_memory_overhead_percent=options.vm_memory_overhead_percent,
                 reserved_enis=options.reserved_enis,
-                placement=wanted.placement,
+                placement=wanted.placement.strategy if wanted.placement else "",
             )
             made = []
             for name, record in sorted(sold.records.items()):
@@ -218,7 +218,7 @@ class Market:
                         record, settings, region=region, zones=where, on_demand=price, listed=listed
                     )
                     item = with_reservations(self._priced(item), wanted.reservations)
-                    made.append(drawing(item, record, wanted.addresses))
+                    made.append(drawing(_placed(item, wanted.placement), record, wanted.addresses))
         except InputError:
             # The class's own conditions say what is wrong with it; it has no types until then.
             return ()
@@ -288,8 +288,20 @@ def wanted(
     if found is None:
         return Wanted(node_class, _as_found_before(node_class))
     zones = tuple(sorted({(item.zone, item.zone_id) for item in found.subnets}))
-    placement = found.placement_group.strategy if found.placement_group else ""
-    return Wanted(node_class, zones, _reserved(found, zone_ids), found.images, drawn, placement)
+    return Wanted(node_class, zones, _reserved(found, zone_ids), found.images, drawn, found.placement_group)
+
+
+def _placed(item: InstanceType, group: ResolvedPlacementGroup | None) -> InstanceType:
+    """With the labels of nodes that start in the group. Which partition one comes to EC2 decides, unless the
+    launch does.
+    """
+    if group is None:
+        return item
+    of_group = [Requirement.new(labels.PLACEMENT_GROUP, "In", (group.id,))]
+    if group.partitions:
+        numbers = tuple(str(number + 1) for number in range(group.partitions))
+        of_group.append(Requirement.new(labels.PARTITION, "In", numbers))
+    return replace(item, requirements=item.requirements.add(*of_group))
 
 
 def _as_found_before(node_class: EC2NodeClass) -> Zones:

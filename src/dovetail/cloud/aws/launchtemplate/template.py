@@ -48,6 +48,7 @@ class Launch:
     security_groups: tuple[str, ...]  # ids
     instance_profile: str
     placement_group: str = ""  # its id
+    partitions: int | None = None  # that the group has
     reserved_enis: int = 0
     reserved_capacity: bool = True  # the feature gate
     expressions: bool = True  # the feature gate
@@ -95,6 +96,7 @@ def launch_from(
         security_groups=tuple(item.id for item in found.security_groups),
         instance_profile=found.instance_profile,
         placement_group=group.id if group else "",
+        partitions=group.partitions if group else None,
         reserved_enis=stage.reserved_enis,
         reserved_capacity=reserved_capacity,
         expressions=stage.expressions,
@@ -161,7 +163,6 @@ def _addresses(spec: EC2NodeClassSpec, ipv6: bool) -> Document:
 
 PREFIX = "karpenter.k8s.aws/"
 _SANDBOX = "eks.amazonaws.com/nitro-sandbox"
-_PARTITION = labels.AWS + "placement-group-partition"
 _MARKETS = {CAPACITY_BLOCK: CAPACITY_BLOCK, "interruptible": "interruptible-capacity-reservation"}
 _VOLUME = (
     ("DeleteOnTermination", "delete_on_termination"),
@@ -373,7 +374,9 @@ def _placement(launch: Launch) -> Document:
     placement: Document = {"Tenancy": tenancy(launch.requirements)}
     if launch.placement_group:
         placement["GroupId"] = launch.placement_group
-        partitions = launch.requirements.by_key.get(_PARTITION)
-        if partitions is not None and not partitions.complement and partitions.values:
-            placement["PartitionNumber"] = min(map(int, partitions.values))
+        partitions = launch.requirements.by_key.get(labels.PARTITION)
+        # Where any will do EC2 spreads instances over them itself.
+        some = partitions.values if partitions is not None and not partitions.complement else ()
+        if some and len(some) != launch.partitions:
+            placement["PartitionNumber"] = min(map(int, some))
     return placement
