@@ -36,10 +36,10 @@ def held(world: Operated) -> bool:
     return labels.OPENING_TAINT in keys
 
 
-def spread(app: str) -> dict[str, Any]:
+def spread(app: str, key: str = labels.ZONE) -> dict[str, Any]:
     constraint = {
         "maxSkew": 1,
-        "topologyKey": labels.ZONE,
+        "topologyKey": key,
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": app}},
     }
@@ -214,6 +214,21 @@ def test_where_no_pod_is_nominated_nodes_of_many_pods_open_in_turn_if_they_were_
     assert found == sorted(found)
     assert len(found) > 1
     assert len(world.records("decision")) == 1
+
+
+def test_where_no_pod_is_nominated_nodes_that_were_planned_to_open_first_do_so_at_once() -> None:
+    """In turn the first nodes would be full of the small pods, and the others hold one spread pod each."""
+
+    async def script(world: Operated) -> None:
+        few = inflate(40, **spread("inflate", labels.HOSTNAME))
+        world.create(node_class(), pool(), replicas("a-small", FEW_PODS, cpu="900m"), few)
+        await until_bound(world)
+
+    world = play(script, nominate_pods=False)
+    (decision,) = world.records("decision")
+    opened = [len(one["nodes"]) for one in world.records("nodes.opened")]
+    assert opened[0] > 30
+    assert sum(opened) == len(decision["claims"])
 
 
 def test_a_rival_that_carries_plans_out_as_they_come_holds_no_node() -> None:

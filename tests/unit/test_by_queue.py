@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_openings import refitted
+from test_openings import played, refitted
 
 from dovetail.controllers.provisioning.by_queue import BIASES, ByQueue, Followed
-from dovetail.controllers.provisioning.openings import FEW_PODS, Filled, Openings
+from dovetail.controllers.provisioning.openings import FEW_PODS, MOST_PODS, Filled, Openings, one_by_one
 from dovetail.controllers.provisioning.planned import planned_node
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView
@@ -47,7 +47,8 @@ def opened(problem: Problem, found: Followed | Plan) -> Filled:
     pods = {one.key: one for one in problem.pods}
     nodes = [planned_node(problem, one, pods) for one in found.claims]
     view = ClusterView(map(NodeView.planned, nodes))
-    return Openings(view, problem.pods, [node.name for node in nodes]).play([node.name for node in nodes])
+    names = [node.name for node in nodes]
+    return Openings(view, problem.pods, names).play(one_by_one(names))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +94,7 @@ def test_for_many_pods_that_ask_for_unlike_things_nodes_are_bought_by_the_queue(
     found = refitted(problem, plan_of(problem))
     assert not verify(problem, found)
     assert sorted(key for one in found.claims for key in one.pods) == sorted(one.key for one in problem.pods)
-    if found.claims[0].opens:
-        assert not opened(problem, found).left
+    assert not played(problem, found).left
 
 
 def test_claims_are_in_the_zone_that_their_pods_must_be_in() -> None:
@@ -108,10 +108,35 @@ def test_claims_are_in_the_zone_that_their_pods_must_be_in() -> None:
             assert zones.values == {"zone-a"}
 
 
-def test_many_nodes_come_as_they_do_where_that_is_expected_to_cost_less() -> None:
+def test_nodes_that_are_filled_alike_open_at_once_and_others_in_turn() -> None:
+    """Evened out over all nodes, the small ones would leave no room for the large ones."""
+    pods = [pod(f"a-{n:03}", "web", (900, 512), {}) for n in range(FEW_PODS)]
+    problem = asked([*pods, *(pod(f"b-{n:02}", "api", (3600, 512), {}) for n in range(40))])
+    found = refitted(problem, plan_of(problem))
+    turns = [one.opens for one in found.claims]
+    assert turns == sorted(turns)
+    assert 1 < len(set(turns)) < len(turns)
+    assert not played(problem, found).left
+
+
+def test_many_nodes_open_at_once_where_that_costs_less() -> None:
     """In turn the first nodes are full of what need not be spread, and the others hold one pod each."""
     pods = [pod(f"a-{n:03}", "api", (900, 512), {}) for n in range(FEW_PODS)]
     pods += [pod(f"b-{n:03}", "web", (900, 512), RULES["spread over hosts"]) for n in range(40)]
     problem = asked(pods)
+    found = refitted(problem, plan_of(problem))
+    assert not verify(problem, found)
+    turns = [one.opens for one in found.claims]
+    assert turns.count(1) > 30
+    assert sorted(set(turns)) == list(range(1, max(turns) + 1))
+    assert not played(problem, found).left
+
+
+def test_of_so_many_pods_that_orders_are_not_played_all_nodes_of_the_plan_open_at_once() -> None:
+    problem = asked(unlike(MOST_PODS // 2 + 10, {}))
     plan = plan_of(problem)
-    assert refitted(problem, plan) is plan
+    found = refitted(problem, plan)
+    assert not verify(problem, found)
+    assert found.cost.hourly >= plan.cost.hourly
+    assert [one.opens for one in found.claims].count(1) > len(found.claims) // 2
+    assert not played(problem, found).left

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.api.core import Taint
-from dovetail.controllers.provisioning.openings import PLAYS, Filled, Openings
+from dovetail.controllers.provisioning.openings import (
+    PLAYS,
+    Filled,
+    Openings,
+    one_by_one,
+    planned_first,
+)
 from dovetail.controllers.provisioning.planned import planned_node
 from dovetail.controllers.provisioning.refit import Refit
 from dovetail.model import labels
@@ -55,7 +62,7 @@ def small_and_large() -> list[Document]:
 )
 def test_what_becomes_of_pods_hangs_on_which_nodes_open(order: tuple[str, ...], left: list[str]) -> None:
     made, _ = openings(small_and_large(), {"six": 6, "eight": 8})
-    found = made.play(order)
+    found = made.play(one_by_one(order))
     assert [one.key for one in found.left] == left
     assert len(found.at) + len(found.left) == 6
     assert (found.weight == 0) == (not left)
@@ -64,14 +71,14 @@ def test_what_becomes_of_pods_hangs_on_which_nodes_open(order: tuple[str, ...], 
 def test_nodes_without_a_pod_for_them_open_with_the_first_that_has_one() -> None:
     large = [pod("large", "web", (4000, 512), {})]
     made, _ = openings(large, {"one": 1, "two": 2, "eight": 8, "six": 6})
-    assert made.play(("two", "one", "eight", "six")).order == (("two", "one", "eight"), ("six",))
+    assert made.play(one_by_one(("two", "one", "eight", "six"))).order == (("two", "one", "eight"), ("six",))
 
 
 def test_a_node_that_has_a_pod_once_another_is_open_opens_with_that_one() -> None:
     """Or the scheduler would be waited for, as if it had come to none of the pods yet."""
     follower = pod("follower", "web", (2000, 512), RULES["in the zone of another app"])
     made, _ = openings([follower, pod("large", "api", (4000, 512), {})], {"two": 2, "four": 4, "six": 6})
-    found = made.play(("two", "four", "six"))
+    found = made.play(one_by_one(("two", "four", "six")))
     assert found.at == {"default/large": "four", "default/follower": "two"}
     assert found.idle == {"two", "six"}
     assert found.order == (("two", "four"), ("six",))
@@ -82,17 +89,17 @@ def test_pods_that_a_rule_about_others_refused_are_tried_again_when_one_of_those
     follower = pod("follower", "web", (2000, 512), RULES["on the host of another app"])
     others = [pod("api", "api", (2000, 512), {}), pod("cache", "cache", (2000, 512), {})]
     made, _ = openings([follower, *others], {"three": 3, "two": 2})
-    found = made.play(("three",))
+    found = made.play((("three",),))
     assert found.at == {"default/api": "three"}
     assert [one.key for one in found.left] == ["default/cache", "default/follower"]
     wide, _ = openings([follower, *others], {"six": 6})
-    assert [*wide.play(("six",)).at] == ["default/api", "default/cache", "default/follower"]
+    assert [*wide.play((("six",),)).at] == ["default/api", "default/cache", "default/follower"]
 
 
 def test_pods_of_a_higher_priority_come_first() -> None:
     high = pod("b-large", "api", (4000, 512), {"priority": 10})
     made, _ = openings([*small_and_large()[:5], high], {"four": 4, "eight": 8})
-    assert made.play(("four", "eight")).at["default/b-large"] == "four"
+    assert made.play(one_by_one(("four", "eight"))).at["default/b-large"] == "four"
 
 
 @given(
@@ -124,9 +131,25 @@ def test_the_given_order_comes_first() -> None:
     assert next(made.search(("eight", "gone", "six"))).turns == ("eight", "six", "four")
 
 
+def test_nodes_that_open_at_once_are_filled_evenly_and_others_after_them() -> None:
+    made, _ = openings(small_and_large(), {"six": 6, "eight": 8, "four": 4})
+    found = made.play((("eight", "six"), ("four",)))
+    assert [found.at[f"default/a-{n}"] for n in range(4)].count("six") == 2
+    assert found.at["default/b-large"] == "four"
+    assert not found.left
+    assert found.order == (("eight", "six"), ("four",))
+    assert made.play(one_by_one(("eight", "six", "four"))).at["default/a-1"] == "eight"
+
+
+def test_which_nodes_were_planned_to_open_first() -> None:
+    assert planned_first({"a": 1, "b": 2, "c": 1, "d": 0}) == ("a", "c")
+    assert planned_first({"a": 3, "b": 2}) == ("b",)
+    assert planned_first({"a": 0}) == planned_first({}) == ()
+
+
 def refitted(problem: Problem, plan: Plan) -> Plan:
-    async def ask(question: Problem) -> Plan:
-        return solve(question, Budget(work=50_000))
+    async def ask(question: Problem, work: int) -> Plan:
+        return solve(question, Budget(work=work * 50_000))
 
     async def pause() -> None:
         await asyncio.sleep(0)
@@ -138,7 +161,8 @@ def played(problem: Problem, plan: Plan) -> Filled:
     pods = {one.key: one for one in problem.pods}
     nodes = [planned_node(problem, one, pods) for one in plan.claims]
     made = Openings(ClusterView(map(NodeView.planned, nodes)), problem.pods, [node.name for node in nodes])
-    return made.play([node.name for node in nodes])
+    turns = groupby(plan.claims, lambda one: one.opens or one.name)
+    return made.play(tuple(tuple(one.name for one in some) for _, some in turns))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +193,7 @@ def test_nodes_that_are_closed_already_are_opened_in_a_play_alike() -> None:
     assert all(
         Taint(key="dovetail.dev/opening", effect="NoSchedule") in n.taints for n in view.nodes.values()
     )
-    assert not made.play(("six", "eight")).left
+    assert not made.play(one_by_one(("six", "eight"))).left
 
 
 def test_what_a_plan_becomes_has_its_daemons_and_says_in_which_order_its_nodes_open() -> None:

@@ -39,12 +39,14 @@ from dovetail.controllers.provisioning.daemons import DaemonPods, closed_to, of_
 from dovetail.controllers.provisioning.exchange import Exchange
 from dovetail.controllers.provisioning.openings import (
     FEW_PODS,
+    MOST_AT_ONCE,
     MOST_BESIDE,
     MOST_NODES,
-    MOST_PODS,
     Groups,
     Openings,
     in_queue,
+    one_by_one,
+    planned_first,
     resolver,
 )
 from dovetail.controllers.provisioning.planned import planned_turn
@@ -139,8 +141,9 @@ class Nominator:
 
     One that is not `enabled` nominates nothing; it opens what another process held. Nor does it hold any
     nodes unless it `holds`: those then that pods are to go to, until all of these are up. They open in an
-    order in which the pods find room (see `openings`), each once the scheduler has filled those before. Where
-    there are too many pods for that, those are held on which pods lean that must be spread or be near others.
+    order in which the pods find room (see `openings`), each once the scheduler has filled those before; those
+    that were planned to open at once do so. Where there are too many pods for that, those are held on
+    which pods lean that must be spread or be near others.
     """
 
     def __init__(self, context: Context, *, enabled: bool = True, holds: bool = True) -> None:
@@ -357,7 +360,7 @@ class Nominator:
         """True iff the node opens once others are full. With many pods: only what was bought for that."""
         if self._enabled or not self._holds:
             return False
-        most = MOST_PODS if planned_turn(machine) else FEW_PODS
+        most = MOST_AT_ONCE if planned_turn(machine) else FEW_PODS
         return len(self._state.pods_on("")) <= most
 
     async def _next(self, ready: Mapping[str, Node]) -> dict[str, Node]:
@@ -373,26 +376,34 @@ class Nominator:
         latest = max(self._filling, self._bound, self._stirred, self._refused)
         if clock.monotonic() - latest < (SETTLED if tried else pause) and not overdue:
             return {}
-        one_by_one = 1 < len(ready) <= MOST_NODES and not idle and not overdue
-        openings = self._openings(ready, waiting) if one_by_one else None
+        planned = self._planned(ready)
+        first = planned_first(planned)
+        if len(first) > 1:
+            return self._began(ready, (first, *one_by_one(name for name in planned if name not in first)))
+        few = 1 < len(ready) <= MOST_NODES and not idle and not overdue
+        openings = self._openings(ready, waiting) if few else None
         if openings is None:
             self._order = ()
             return dict(ready)
         order: Groups = ()
         given = [name for names in self._order for name in names]
-        for found in openings.search(given or self._planned(ready)):
+        for found in openings.search(given or tuple(planned)):
             order = found.order
             await asyncio.sleep(0)  # others have their turn between two plays
+        return self._began(ready, order)
+
+    def _began(self, ready: Mapping[str, Node], order: Groups) -> dict[str, Node]:
+        """The nodes that open first in this order; those after them are remembered."""
         self._order = order[1:]
-        self._filling = clock.monotonic()
+        self._filling = self._context.clock.monotonic()
         self._tried.clear()
         return {name: ready[name] for name in order[0]}
 
-    def _planned(self, ready: Mapping[str, Node]) -> list[str]:
-        """The nodes in the order in which they were planned to open, as far as that is known."""
+    def _planned(self, ready: Mapping[str, Node]) -> dict[str, int]:
+        """When each of the nodes was planned to open, in that order, as far as it is known."""
         turns = {one.name: planned_turn(one) for one in self._state.promised_machines() if one.name in ready}
         # Claims that are created at once are promised in the order of the answers.
-        return sorted((name for name, turn in turns.items() if turn), key=turns.__getitem__)
+        return {name: turn for name, turn in sorted(turns.items(), key=lambda one: one[1]) if turn}
 
     def _openings(self, ready: Mapping[str, Node], waiting: Sequence[Pod]) -> Openings | None:
         """What may become of the pods that wait; None where too much would have to be looked at."""

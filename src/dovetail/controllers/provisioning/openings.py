@@ -4,8 +4,9 @@ The scheduler tries the pods in the order of its queue and fills what is open by
 after the other opens there is little to score: each is filled with the pods whose turn comes first and that
 fit. So what becomes of a plan hangs on the order of the openings, and can be played. crossed-151 was expected
 to cost 1.23 of its plan where all nodes open together, and 1.03 in the best of 60 orders; eleven bursts 1.21
-and 1.10 in the mean. None open together: each is opened by a request of its own, and a real scheduler fills a
-node in the 15 ms until the next one is open (20 pods in 5 ms).
+and 1.10 in the mean. Of few pods none open together: each node is opened by a request of its own, and a real
+scheduler fills it in the 15 ms until the next one is open (20 pods in 5 ms). Of many pods that matters less:
+ten plans for 263 to 530 pods were expected at 1.02 and 1.01 of the same with 4 and 20 pods in between.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.scores import Occupancy, best_node
 from dovetail.model.volumes import VolumeIndex
 
-# What is played: a burst of 154 pods on nine nodes takes 4 ms a play, 530 on 26 about 50. With more of either
-# nodes open as they come, and together where pods must be spread. With more than the few pods they do so too
-# where that is expected to cost less (see `refit`).
+# What is played: a burst of 154 pods on nine nodes takes 4 ms a play, 530 on 26 about 50. With more than the
+# few pods most nodes open at once where that costs less (see `refit`).
 FEW_PODS = 200
 MOST_PODS, MOST_NODES = 700, 90
+# What is played where most nodes open at once, which takes a play or two for a plan. With more of either they
+# open as they come, and together where pods must be spread.
+MOST_AT_ONCE, MOST_NODES_AT_ONCE = 2_500, 400
 # Nodes and pods of a cluster beside which openings are played: the view of all of them takes 30 ms.
 MOST_BESIDE = 2_000
 PLAYS = 90  # of different orders, at most: 100 at random and 150 of this search came to 1.10 alike
@@ -48,10 +51,14 @@ class Filled:
     which openings none got a place before the next one.
     """
 
-    turns: tuple[str, ...]
+    groups: Groups
     at: Mapping[str, str]  # pod key -> node
     left: tuple[Pod, ...]
     idle: frozenset[str] = frozenset()
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        return tuple(name for names in self.groups for name in names)
 
     @property
     def weight(self) -> int:
@@ -61,9 +68,9 @@ class Filled:
     @property
     def order(self) -> Groups:
         """The nodes in that order; those that would open first with no pod for them open with the next."""
-        idle = len(list(takewhile(self.idle.__contains__, self.turns)))
-        first = self.turns[: idle + 1]
-        return (first, *((name,) for name in self.turns[idle + 1 :]))
+        idle = len(list(takewhile(self.idle.issuperset, self.groups)))
+        first = tuple(name for names in self.groups[: idle + 1] for name in names)
+        return (first, *self.groups[idle + 1 :])
 
 
 def _weight(pod: Pod) -> int:
@@ -113,39 +120,23 @@ class Openings:
             found[kind] = frozenset(counted)
         return found
 
-    def play(self, order: Sequence[str]) -> Filled:
-        """Open the nodes one after the other; after each the scheduler tries all pods until none fits."""
+    def play(self, groups: Groups) -> Filled:
+        """Open one group after the other; after each the scheduler tries all pods until none fits."""
         taints = {name: self._view.nodes[name].taints for name in self.closed}
         at: dict[str, str] = {}
         idle: list[str] = []
         there, waiting = list(self.opened), list(self.waiting)
-        for name in order:
-            self._open(name)
-            there.append(name)
+        for names in groups:
+            for name in names:
+                self._open(name)
+            there += names
             before = len(at)
-            waiting = self.fill(waiting, (name,), there, at)
-            idle += [name] * (len(at) == before)
+            waiting = self.fill(waiting, names, there, at)
+            idle += names if len(at) == before else ()
         self.take_back({pod.key: pod for pod in self.waiting if pod.key in at}, at)
         for name, kept in taints.items():
             self._set_taints(name, kept)
-        return Filled(tuple(order), at, tuple(waiting), frozenset(idle))
-
-    def come(self, groups: Iterable[Sequence[tuple[NodeView, Sequence[Pod]]]]) -> Filled:
-        """Nodes come with their daemons, some at a time, and are open; the closed ones open together after
-        them. That is not taken back.
-        """
-        at: dict[str, str] = {}
-        there, waiting = list(self.opened), list(self.waiting)
-        for nodes in groups:
-            for node, daemons in nodes:
-                self.add(node, daemons)
-            names = [node.name for node, _ in nodes]
-            there += names
-            waiting = self.fill(waiting, names, there, at)
-        for name in self.closed:
-            self._open(name)
-        waiting = self.fill(waiting, self.closed, (*there, *self.closed), at)
-        return Filled(self.closed, at, tuple(waiting))
+        return Filled(groups, at, tuple(waiting), frozenset(idle))
 
     def _open(self, name: str) -> None:
         taints = self._view.nodes[name].taints
@@ -236,12 +227,12 @@ class Openings:
         draw = stream(0, "openings", "order")
         first = self._first(given, draw)
         most = self.steps + steps
-        best = self.play(next(first))
+        best = self.play(one_by_one(next(first)))
         yield best
         for number in range(1, plays):
             if not best.left or self.steps >= most:
                 return
-            found = self.play(next(first, ()) or _varied(best.turns, draw))
+            found = self.play(one_by_one(next(first, ()) or _varied(best.turns, draw)))
             if found.weight < best.weight or (number > _SHUFFLED + 2 and found.weight == best.weight):
                 best = found  # one that is as good may lead further
             yield best
@@ -252,6 +243,16 @@ class Openings:
         yield self.closed
         for _ in range(_SHUFFLED):
             yield draw.sample(self.closed, len(self.closed))
+
+
+def one_by_one(names: Iterable[str]) -> Groups:
+    return tuple((name,) for name in names)
+
+
+def planned_first(turns: Mapping[str, int]) -> tuple[str, ...]:
+    """Names of those that were planned to open before all others, by when each was; 0: that is not known."""
+    first = min(filter(None, turns.values()), default=0)
+    return tuple(name for name, turn in turns.items() if first and turn == first)
 
 
 def in_queue(pods: Iterable[Pod]) -> list[Pod]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.cluster.nodes import Machine
-from dovetail.controllers.provisioning.openings import MOST_NODES
+from dovetail.controllers.provisioning.openings import MOST_NODES_AT_ONCE
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import PlannedClaim
@@ -58,5 +58,5 @@ def daemons(claim: PlannedClaim, asked: Mapping[str, Pod]) -> tuple[Pod, ...]:
 def planned_turn(machine: Machine) -> int:
     """When the node was planned to open, from 1 on; 0 where that is not known. Anyone may have written it."""
     mark = machine.claim.metadata.annotations.get(labels.OPENS, "") if machine.claim is not None else ""
-    number = mark.isascii() and mark.isdigit() and len(mark) <= len(str(MOST_NODES))
+    number = mark.isascii() and mark.isdigit() and len(mark) <= len(str(MOST_NODES_AT_ONCE))
     return int(mark) if number else 0

@@ -455,8 +455,8 @@ class Provisioner:
         if self._options.nominates or self._options.plain:
             return plan
 
-        async def ask(question: Problem) -> Plan:
-            return (await self._ask(question, _FIRST))[0]
+        async def ask(question: Problem, work: int) -> Plan:
+            return (await self._ask(question, work * LITTLE))[0]
 
         async def pause() -> None:
             await asyncio.sleep(0)

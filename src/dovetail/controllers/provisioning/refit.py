@@ -5,26 +5,34 @@ are bought. What is left then would be a second plan's. So it is bought at once,
 anew for some of the nodes: those with the most room for the money, or those that open last, with what they
 hold. That is played again, and so on while it costs less. Of nine bursts for which the best order left pods
 over, the first plan's nodes and a second plan's cost 1.136 of the first plan, and this one's 1.080.
+
+Of more than a few pods the nodes of the plan, or of one on larger nodes, open at once, and those for what is
+left over then open after them. That is sooner, and cheaper where pods are spread: zones-454 came to $15.20 an
+hour with nodes that open as they come, to 15.36 in the order of the queue, and comes to 13.64.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from dovetail.api.core import Pod
-from dovetail.base.streams import stream
-from dovetail.controllers.provisioning.by_queue import DRAWS, PARTS, ByQueue, Followed
-from dovetail.controllers.provisioning.causes import leans, leans_on
+from dovetail.controllers.provisioning.by_queue import BIASES, DRAWS, PARTS, ByQueue, Followed
+from dovetail.controllers.provisioning.causes import leans_on
+from dovetail.controllers.provisioning.exchange import owner_of
 from dovetail.controllers.provisioning.openings import (
     FEW_PODS,
+    MOST_AT_ONCE,
     MOST_NODES,
+    MOST_NODES_AT_ONCE,
     MOST_PODS,
     PLAYS,
     STEPS,
     Filled,
     Openings,
+    one_by_one,
     resolver,
 )
 from dovetail.controllers.provisioning.planned import planned_node
@@ -43,12 +51,19 @@ MOST_ANEW = 4
 # Steps of plays in all (see `openings`): 3 s of a core between others' turns at most; 154 pods take 0.8. With
 # 400,000 nothing was made anew for 136 pods under rules: each play takes 4,500, and 13 were left over.
 MOST_STEPS = 1_000_000
-UNORDERED = 4  # plays of nodes that open as they come
-WAVES = 102  # percent of what these are expected to cost: what is left over waits for another wave
+# Of nodes that open at once. Which is best differs: zones-454 is expected at $15.05 an hour with any, and at
+# 13.64 with 16; five-hundred at 16.67, and 16.45 with 8; rolling-530 at 17.92, and 19.09 with 16.
+LEAST_CPUS = (0, 8, 16)
+# Where a third of the pods is left over when nodes open at once, more nodes do not help: Deployments that
+# keep away from each other's nodes are on all of them (293 of 532 pods, and 163 with 42 further nodes).
+MOST_LEFT = 3
+AT_ONCE = 102  # percent of what nodes that open one by one cost: with 500 pods they take 25 s longer to
+# Work for a question, in 50 ms of it: most are about some of the pods. zones-454 on nodes of 16 CPUs at least
+# is planned at $14.25 an hour with little, at 13.03 with more.
+LITTLE_WORK, MORE_WORK = 1, 6
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
 
-# Asks the solver, with little work: the questions are about some of the pods.
-Ask = Callable[[Problem], Awaitable[Plan]]
+Ask = Callable[[Problem, int], Awaitable[Plan]]  # the solver, with so much work
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +98,98 @@ class Refit:
         self._steps = MOST_STEPS  # that are left
 
     async def better(self, plan: Plan) -> Plan:
-        """The plan, or one that is expected to cost less; its claims in the order in which they open. Where
-        less is expected if these open as they come, it is the plan as it was.
-        """
+        """The plan, or one that is expected to cost less; its claims in the order in which they open."""
         if not self._worth_it(plan):
             return plan
+        pods, found = len(self._problem.pods), list[_Played]()
+        if pods > FEW_PODS:
+            found += await self._at_once(plan)
+        if pods <= MOST_PODS and len(plan.claims) <= MOST_NODES:
+            found += await self._one_by_one(plan, min((one.hourly for one in found), default=0))
+        return _in_order(await self._surest(found)) if found else plan
+
+    async def _one_by_one(self, plan: Plan, known: int) -> list[_Played]:
+        """Plans whose nodes open one after the other: where another is `known` at that cost, those that come
+        to less by AT_ONCE, as pods wait longer for them.
+        """
         best = await self._played(plan, PLAYS)
         found, few = [best], len(self._problem.pods) <= FEW_PODS
         if best.filled.left:
-            others = await self._by_queue(plan)
+            others = await self._by_queue(plan, known)
             # Of many pods the plan that costs more at first was never the cheaper one in the end.
-            if few or not others or best.rank <= min(one.rank for one in others):
+            if few or best.rank <= min((one.rank for one in others), default=best.rank):
                 best = await self._improved(best)
             found = [best, *others]
-        best, expected = await self._surest(found)
-        if not few and await self._as_they_come(plan) * WAVES < expected * 100:
-            return plan
-        return _in_order(best)
+        return [one if few else self._alike_at_once(one) for one in found if _much_less(one, known)]
 
-    async def _surest(self, found: Sequence[_Played]) -> tuple[_Played, int]:
-        """What costs least if nodes may have a little more memory than planned as well, and what it costs.
+    def _alike_at_once(self, played: _Played) -> _Played:
+        """The same with nodes opened at once that would be filled alike, where that leaves no more over: each
+        opening of one takes as long as the scheduler needs to try all pods.
+        """
+        nodes, content = played.nodes, defaultdict[str, Counter[object]](Counter)
+        for key, name in played.filled.at.items():
+            content[name][owner_of(self._asked[key])] += 1
+        types = {one.name: (one.instance_type, one.taints) for one in played.plan.claims}
+        runs = groupby(played.filled.turns, lambda name: (types[name], content[name]))
+        groups = tuple(tuple(names) for _, names in runs)
+        filled = Openings(self._view(nodes.values()), self._to_play(played.plan), nodes).play(groups)
+        return replace(played, filled=filled) if filled.weight <= played.filled.weight else played
+
+    async def _at_once(self, plan: Plan) -> list[_Played]:
+        """Plans whose nodes open at once, and with them others for what is left over then, which open one
+        after the other later: of the plan itself, and of ones on larger nodes.
+
+        Scores even pods out over many nodes that are all open, and so mix pods that ask for CPUs with others
+        that ask for memory, as a cheap plan does, where one node after the other would be filled with those
+        of one Deployment.
+        """
+        found = list[_Played]()
+        for least in LEAST_CPUS:
+            start = await self._on_larger(plan, least) if least else plan
+            most = min((one.hourly for one in found), default=2 * plan.cost.hourly)
+            if start is not None and (played := await self._with_rest(start, most)) is not None:
+                found.append(played)
+        return found
+
+    async def _on_larger(self, plan: Plan, least: int) -> Plan | None:
+        """A plan on nodes of so many CPUs at least; None where that leaves pods over."""
+        pools = []
+        for pool in self._problem.pools:
+            large = tuple(one for one in pool.instance_types if one.capacity.get(CPU, 0) >= least * 1000)
+            pools.append(replace(pool, instance_types=large or pool.instance_types))
+        found = await self._ask(replace(self._problem, pools=tuple(pools)), MORE_WORK)
+        if found.relaxed or len(found.unschedulable) > len(plan.unschedulable):
+            return None
+        return replace(found, cost=replace(found.cost, lower_bound=plan.cost.lower_bound))
+
+    async def _with_rest(self, plan: Plan, most: int) -> _Played | None:
+        """The plan's nodes at once, and others for what is left over; None where that costs more than `most`,
+        or pods are still left over in the end.
+        """
+        first = len(plan.claims)
+        for number in range(ROUNDS):
+            if plan.cost.hourly > most or len(plan.claims) - first > MOST_NODES:
+                break
+            nodes, pods = self._nodes(plan), self._to_play(plan)
+            openings = Openings(self._view(nodes.values()), pods, nodes)
+            names = tuple(nodes)
+            filled = openings.play((names[:first], *one_by_one(names[first:])))
+            self._steps -= openings.steps
+            await self._pause()
+            played = _Played(plan, nodes, filled, plan.cost.hourly)
+            if not filled.left:
+                return played
+            if len(filled.left) * MOST_LEFT > len(pods) or self._steps <= 0:
+                break
+            part = await self._ask(self._question(filled.left, nodes, filled, nodes), LITTLE_WORK)
+            joined = self._joined(played, names, part, f"rest-{number}")
+            if joined is None:
+                break
+            plan = joined
+        return None
+
+    async def _surest(self, found: Sequence[_Played]) -> _Played:
+        """What costs least if nodes may have a little more memory than planned as well.
 
         How much an instance has is not known before one of its type was there, and plans count on little. Of
         a plan for 532 pods 29 of 4 GiB were on a node that was to take 28; that left no CPUs for others, and
@@ -114,13 +201,13 @@ class Refit:
                 break
             nodes = {name: _roomier(node) for name, node in one.nodes.items()}
             filled = Openings(self._view(nodes.values()), self._to_play(one.plan), nodes).play(
-                one.filled.turns
+                one.filled.groups
             )
             await self._pause()
             hourly = max(one.hourly, one.plan.cost.hourly + await self._more(one.plan, nodes, filled))
             if not least or hourly < least:
                 best, least = one, hourly
-        return best, least
+        return best
 
     async def _improved(self, best: _Played) -> _Played:
         """The same with some of its nodes made anew, for as long as that costs less."""
@@ -134,16 +221,18 @@ class Refit:
             best = following
         return best
 
-    async def _by_queue(self, plan: Plan) -> list[_Played]:
-        """Plans that are made for the order of the queue."""
+    async def _by_queue(self, plan: Plan, known: int) -> list[_Played]:
+        """Plans for the order of the queue; only a few, if none of these costs much less than known."""
         pods, claims = self._to_play(plan), list(plan.claims)
         size = max(1, -(-len(pods) // PARTS))
         for number in range(0, len(pods), size):
             part = sorted(pods[number : number + size], key=lambda pod: pod.key)
-            claims += (await self._ask(replace(self._problem, pods=tuple(part)))).claims
+            claims += (await self._ask(replace(self._problem, pods=tuple(part)), LITTLE_WORK)).claims
         drawing = ByQueue(self._problem, self._view(()), pods, claims, self._asked)
         found = list[_Played]()
         for number in range(DRAWS):
+            if known and number == len(BIASES) and not any(_much_less(one, known) for one in found):
+                break
             drawn = drawing.draw(number)
             await self._pause()
             if drawn is not None and (made := self._made(plan, drawn)) is not None:
@@ -158,30 +247,6 @@ class Refit:
         claims = [self._holding(claim, on[claim.name]) for claim in drawn.claims]
         held = [claim for claim in claims if claim is not None]
         return self._with(plan, held, on) if len(held) == len(claims) else None
-
-    async def _as_they_come(self, plan: Plan) -> int:
-        """What the plan is expected to cost if its nodes open as they come, those on which pods lean together
-        once all are there.
-
-        The others are taken to come in two halves: while the scheduler waits to try a pod again, some come.
-        hosts-380 is expected at $15.9/h so, at 17.8 if they come one by one, and came to 15.4 and 15.7.
-        """
-        nodes = self._nodes(plan)
-        leaning = {key for key, pod in self._asked.items() if leans(pod)}
-        together = [one.name for one in plan.claims if not leaning.isdisjoint(one.pods)]
-        others = [name for name in nodes if name not in together]
-        chance, costs = stream(0, "openings", "as they come"), list[int]()
-        for _ in range(UNORDERED):
-            view = self._view(nodes[name] for name in together)
-            openings = Openings(view, self._to_play(plan), together)
-            coming = chance.sample(others, len(others))
-            halves = coming[: len(coming) // 2], coming[len(coming) // 2 :]
-            filled = openings.come(
-                [[(NodeView.planned(nodes[n]), nodes[n].pods) for n in half] for half in halves]
-            )
-            await self._pause()
-            costs.append(plan.cost.hourly + await self._more(plan, nodes, filled))
-        return sum(costs) // len(costs)
 
     def _nodes(self, plan: Plan) -> Mapping[str, ExistingNode]:
         """By claim, the node that it becomes."""
@@ -207,7 +272,7 @@ class Refit:
         """What a second plan costs for the pods that are left."""
         if not filled.left:
             return 0
-        second = await self._ask(self._question(filled.left, nodes, filled, nodes))
+        second = await self._ask(self._question(filled.left, nodes, filled, nodes), LITTLE_WORK)
         worst = sum(one.price for one in plan.claims)  # for a pod that has no place even then
         return second.cost.hourly + worst * len(second.unschedulable)
 
@@ -215,9 +280,9 @@ class Refit:
         """Not where all is clear, where too much would have to be played, or where pools want a choice of
         types, which claims would not have any more.
         """
-        few = len(self._problem.pods) <= MOST_PODS and len(self._there) <= MOST_BESIDE
+        few = len(self._problem.pods) <= MOST_AT_ONCE and len(self._there) <= MOST_BESIDE
         choosy = any(one.min_values is not None for claim in plan.claims for one in claim.requirements)
-        return 1 < len(plan.claims) <= MOST_NODES and few and not choosy
+        return 1 < len(plan.claims) <= MOST_NODES_AT_ONCE and few and not choosy
 
     async def _played(self, plan: Plan, plays: int, given: Sequence[str] = ()) -> _Played:
         """What becomes of the plan in the best order, the `given` one first, and with what is left of it
@@ -261,7 +326,7 @@ class Refit:
             kept = [name for name in played.nodes if name not in going]
             gone = [self._asked[key] for key, name in played.filled.at.items() if name in going]
             question = self._question((*gone, *played.filled.left), played.nodes, played.filled, kept)
-            part = await self._ask(question)
+            part = await self._ask(question, LITTLE_WORK)
             plan = self._joined(played, kept, part, f"{tag}-{number}")
             if plan is not None and plan.cost.hourly <= played.hourly:
                 yield await self._played(plan, PLAYS // 3, played.filled.turns)
@@ -365,9 +430,16 @@ class Refit:
         )
 
 
+def _much_less(played: _Played, known: int) -> bool:
+    """True iff it is worth waiting for instead of what is known at that cost, 0 being nothing."""
+    return not known or played.hourly * AT_ONCE <= known * 100
+
+
 def _in_order(played: _Played) -> Plan:
-    claims = {one.name: one for one in played.plan.claims}
-    order = (replace(claims[name], opens=number) for number, name in enumerate(played.filled.turns, 1))
+    claims, filled = {one.name: one for one in played.plan.claims}, played.filled
+    order = (
+        replace(claims[name], opens=number) for number, names in enumerate(filled.groups, 1) for name in names
+    )
     return replace(played.plan, claims=tuple(order))
 
 

@@ -36,10 +36,12 @@ from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
 from dovetail.controllers.provisioning.openings import (
     FEW_PODS,
+    MOST_AT_ONCE,
     MOST_BESIDE,
     MOST_NODES,
-    MOST_PODS,
+    MOST_NODES_AT_ONCE,
     Openings,
+    planned_first,
 )
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.planned import planned_node
@@ -58,6 +60,7 @@ Answer = TypeVar("Answer")
 
 MOST_TRIES = 5
 _SECOND_PLAN = Budget(100_000)  # of work for the few pods that are left over
+_LITTLE = 50_000  # of work, as the controller's questions about some of the pods have
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,23 +211,27 @@ class _Try:
     def _in_turn(self, coming: Sequence[str]) -> bool:
         """True iff the nodes are held until all are up, and open one after the other."""
         view = self._cluster.view
-        most = MOST_PODS if any(one.opens for one in self._plan.claims) else FEW_PODS
-        few = len(self._waiting) <= most and len(view.nodes) <= MOST_BESIDE
-        return not self._nominate and few and 1 < len(coming) <= MOST_NODES
+        ordered = any(one.opens for one in self._plan.claims)
+        pods, nodes = (MOST_AT_ONCE, MOST_NODES_AT_ONCE) if ordered else (FEW_PODS, MOST_NODES)
+        few = len(self._waiting) <= pods and len(view.nodes) <= MOST_BESIDE
+        return not self._nominate and few and 1 < len(coming) <= nodes
 
     def _one_by_one(self, coming: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Groups of nodes, in the order in which most pods find room; it is looked for after each anew."""
-        order = [one.name for one, _ in self._claims.values() if one.opens]
-        closed = list(coming)
+        """Groups of nodes, in the order in which most pods find room; it is looked for after each anew. What
+        was planned to open at once does so.
+        """
+        turns = {one.name: one.opens for one, _ in self._claims.values() if one.opens}
+        order, closed = list(turns), list(coming)
         for name in closed:
             self._add(self._opened(name))
         while closed:
             openings = Openings(self._cluster.view, tuple(self._waiting.values()), closed)
-            for found in openings.search(order):
-                self._look_at_time()
-                names, *rest = found.order
-            order = [name for some in rest for name in some]
-            closed = [name for name in closed if name not in names]
+            names = first = planned_first({name: turns[name] for name in order})
+            if len(first) < 2:
+                for found in openings.search(order):
+                    self._look_at_time()
+                    names, order = found.order[0], list(found.turns)
+            order, closed = ([name for name in some if name not in names] for some in (order, closed))
             yield names
 
     def _as_they_come(self, coming: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -318,8 +325,8 @@ class _Try:
         return solve(replace(self._problem, pods=pods, nodes=nodes), _SECOND_PLAN)
 
 
-async def _asked(problem: Problem) -> Plan:
-    return solve(problem, _SECOND_PLAN)
+async def _asked(problem: Problem, work: int) -> Plan:
+    return solve(problem, Budget(work * _LITTLE))
 
 
 def _done(work: Coroutine[Any, Any, Answer]) -> Answer:
