@@ -7,25 +7,25 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
 
 import msgspec
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
-from dovetail.api.meta import Meta, Object, condition, is_true
+from dovetail.api.meta import Object, condition, is_true
 from dovetail.api.workloads import DaemonSet, Job, PodDisruptionBudget, ReplicaSet, StatefulSet
 from dovetail.base.clock import HOUR, MINUTE, SECOND, Clock
-from dovetail.base.errors import ApiError, NotFound
+from dovetail.base.errors import ApiError
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
-from dovetail.kube.recorder import Recorder
 from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.filters import Placement
 from dovetail.model.labels import HOSTNAME, ZONE, ZONE_ID
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, total
+from dovetail.simulate.clusterautoscaler.cluster import Cluster, Events
+from dovetail.simulate.clusterautoscaler.drain import Drain
 from dovetail.simulate.clusterautoscaler.groups import (
     AutoScalingGroup,
     GroupInstances,
@@ -34,7 +34,6 @@ from dovetail.simulate.clusterautoscaler.groups import (
 )
 from dovetail.simulate.clusterautoscaler.rotation import Rotation
 from dovetail.simulate.clusterautoscaler.scaledown import (
-    TO_BE_DELETED,
     DrainContext,
     Flags,
     Removals,
@@ -65,9 +64,6 @@ from dovetail.units.duration import format_duration, parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 
 _NOW, _GPU_WAIT = 2 * SECOND, 30 * SECOND  # pods younger than that are waited for
-_SETTLE = 5 * SECOND  # between the taint and the first eviction
-_EVICTING = 2 * MINUTE  # how long refused evictions are tried again
-_GRACE = 600 * SECOND  # how long pods may take to end
 _BACKOFF, _LONGEST_BACKOFF, _FORGET = 5 * MINUTE, 30 * MINUTE, 3 * HOUR
 _STARTUP = 15 * MINUTE  # a node that is not ready yet is only starting for so long
 _RECHECK = 5 * MINUTE  # nodes found unremovable are not looked at again for so long
@@ -100,52 +96,11 @@ class Options:
     flags: Flags = field(default_factory=Flags)
 
 
-class _StatusMap(Object, frozen=True, kw_only=True):
-    """The ConfigMap that events about the cluster as a whole are written at."""
-
-    API_VERSION: ClassVar[str] = "v1"
-    KIND: ClassVar[str] = "ConfigMap"
-    PLURAL: ClassVar[str] = "configmaps"
-
-
-_STATUS = _StatusMap(metadata=Meta(name="cluster-autoscaler-status", namespace="kube-system"))
-
-
 @dataclass(slots=True)
 class _Backoff:
     until: int
     length: int
     last: int
-
-
-@dataclass(slots=True)
-class _Cluster:
-    """What the API server says, by kind and key."""
-
-    objects: dict[str, dict[str, Object]] = field(default_factory=dict)
-
-    def of(self, kind: type[Object]) -> Iterable[Object]:
-        return self.objects.get(kind.KIND, {}).values()
-
-    def nodes(self) -> list[Node]:
-        return [node for node in self.of(Node) if isinstance(node, Node)]
-
-    def pods(self) -> list[Pod]:
-        return [pod for pod in self.of(Pod) if isinstance(pod, Pod) and not pod.terminal]
-
-    def budgets(self) -> list[tuple[PodDisruptionBudget, int]]:
-        found = (item for item in self.of(PodDisruptionBudget) if isinstance(item, PodDisruptionBudget))
-        return [(item, item.status.disruptions_allowed) for item in found]
-
-    def controllers(self) -> dict[tuple[str, str, str], int | None]:
-        kinds = (DaemonSet, Job, ReplicaSet, StatefulSet)
-        return {
-            (kind.KIND, item.metadata.namespace, item.metadata.name): getattr(
-                getattr(item, "spec", None), "replicas", None
-            )
-            for kind in kinds
-            for item in self.of(kind)
-        }
 
 
 class ClusterAutoscaler:
@@ -167,8 +122,9 @@ class ClusterAutoscaler:
         self.instances = GroupInstances(groups, clock, log)
         self._options = options
         self._draws: random.Random = stream(seed, "cluster-autoscaler", "expander")
-        self._recorder = Recorder(client, clock, component="cluster-autoscaler", verbatim=True)
-        self._cluster = _Cluster()
+        self._cluster = Cluster()
+        self._events = Events(client, clock)
+        self._drain = Drain(client, clock, self._cluster, self._events)
         self._asked: dict[str, int] = {}  # group -> when its target last went up
         # Group -> its registered nodes and target, and since when the target is above them.
         self._short: dict[str, tuple[int, int, int]] = {}
@@ -266,7 +222,7 @@ class ClusterAutoscaler:
         """Raise the target of the group that the expander picks; True iff one was raised."""
         if self._nodes_left() <= 0:
             most = self._options.most_nodes
-            await self._report(
+            await self._events.report(
                 "Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}"
             )
             await self._report_unhelped(helped, {pod.key: Counter() for pod in helped})
@@ -292,13 +248,11 @@ class ClusterAutoscaler:
         changes = self._raise(best)
         for name, old, new, most in changes:
             sizes = f"to {new} instead of {old} (max: {most})"
-            await self._report("Normal", "ScaledUpGroup", f"Scale-up: setting group {name} size {sizes}")
-            await self._report("Normal", "ScaledUpGroup", f"Scale-up: group {name} size set {sizes}")
+            for did in (f"setting group {name} size", f"group {name} size set"):
+                await self._events.report("Normal", "ScaledUpGroup", f"Scale-up: {did} {sizes}")
         plan = ", ".join(f"{{{name} {old}->{new} (max: {most})}}" for name, old, new, most in changes)
         for pod in best.pods:
-            await self._recorder.publish(
-                pod, "Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]"
-            )
+            await self._events.at(pod, "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]")
         await self._report_unhelped(unhelped, reasons)
         self._log.record("group.raised", changes=[list(change) for change in changes], pods=len(best.pods))
         return True
@@ -415,12 +369,9 @@ class ClusterAutoscaler:
             counts = sorted(reasons[pod.key].items())
             text = ", ".join(f"{count} {reason}" for reason, count in counts)
             message = f"pod didn't trigger scale-up: {text}"
-            await self._recorder.publish(pod, "Normal", "NotTriggerScaleUp", message, ttl=MINUTE)
+            await self._events.at(pod, "NotTriggerScaleUp", message, ttl=MINUTE)
 
     # Health of the cluster and its groups
-
-    async def _report(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        await self._recorder.publish(_STATUS, type_, reason, message, dedupe=(message,), ttl=MINUTE)
 
     def _coming(self, group: AutoScalingGroup) -> int:
         """How many nodes of the group are still to become ready."""
@@ -444,7 +395,7 @@ class ClusterAutoscaler:
                 del self._unregistered[name]
                 self._log.record("group.unregistered", group=group.spec.name, node=name)
                 group.remove(name)
-                await self._report("Normal", "DeleteUnregistered", f"Removed unregistered node {name}")
+                await self._events.report("Normal", "DeleteUnregistered", f"Removed unregistered node {name}")
 
     def _too_many_unready(self, nodes: Sequence[Node]) -> bool:
         now = self._clock.now()
@@ -458,7 +409,7 @@ class ClusterAutoscaler:
             return False
         self._unneeded.clear()
         self._log.record("cluster.unhealthy", nodes=len(nodes))
-        await self._report("Warning", "ClusterUnhealthy", "Cluster is unhealthy")
+        await self._events.report("Warning", "ClusterUnhealthy", "Cluster is unhealthy")
         return True
 
     async def _back_late_groups_off(self) -> None:
@@ -476,7 +427,7 @@ class ClusterAutoscaler:
                 self._log.record("group.timedOut", group=name, missing=group.missing)
                 within = format_duration(now - self._asked[name])
                 text = f"Nodes added to group {name} failed to register within {within}"
-                await self._report("Warning", "ScaleUpTimedOut", text)
+                await self._events.report("Warning", "ScaleUpTimedOut", text)
                 self._asked.pop(name, None)
 
     def _fix_sizes(self) -> bool:
@@ -563,90 +514,24 @@ class ClusterAutoscaler:
     async def _end(self, name: str, group: AutoScalingGroup, *, drained: bool) -> None:
         try:
             node = await self._client.get(Node, name)
-            failure = await self._empty(node, drained=drained)
+            failure = await self._drain.empty(node, drained=drained)
             if failure:
                 self._last_failure = self._clock.now()
                 did = "drain and delete node" if drained else "delete empty node"
-                await self._tell(node, f"failed to {did}: {failure}", failed=True)
-                await self._taint(name, on=False)
+                await self._events.tell(node, f"failed to {did}: {failure}", failed=True)
+                await self._drain.undo(name)
                 return
             if name in group.members:  # its instance may have gone by itself
                 group.remove(name)
-            await self._tell(node, "nodes removed by cluster autoscaler")
-            if drained:
-                await self._report("Normal", "ScaleDown", f"Scale-down: node {name} removed with drain")
-            else:
-                await self._report("Normal", "ScaleDownEmpty", f"Scale-down: empty node {name} removed")
+            await self._events.tell(node, "nodes removed by cluster autoscaler")
+            reason = "ScaleDown" if drained else "ScaleDownEmpty"
+            what = f"node {name} removed with drain" if drained else f"empty node {name} removed"
+            await self._events.report("Normal", reason, f"Scale-down: {what}")
         except ApiError:
             self._last_failure = self._clock.now()
         finally:
             self._leaving.pop(name, None)
             self._unneeded.pop(name, None)
-
-    async def _tell(self, item: Node | Pod, message: str, *, failed: bool = False) -> None:
-        """An event at a node that goes, or at a pod that has to."""
-        about = (item.metadata.uid, message)
-        if failed:
-            await self._recorder.publish(item, "Warning", "ScaleDownFailed", message, dedupe=about)
-        else:
-            await self._recorder.publish(item, "Normal", "ScaleDown", message, dedupe=about)
-
-    async def _announce(self, node: Node, *, drained: bool) -> None:
-        """That the node is about to go."""
-        name = node.metadata.name
-        if not drained:
-            await self._report("Normal", "ScaleDownEmpty", f'Scale-down: removing empty node "{name}"')
-            return
-        on_it = [pod for pod in self._cluster.pods() if pod.spec.node_name == name]
-        used = utilization(node, on_it, self._clock.now())
-        # As Go writes the struct, with devices of claims in the fourth place.
-        shares = f"{{{used.cpu:g} {used.memory:g} {used.gpu:g} 0 {used.resource} {used.share:g}}}"
-        moved = ",".join(pod.metadata.name for pod in self._movable(name))
-        text = f"removing node {name}, utilization: {shares}, pods to reschedule: {moved}"
-        await self._report("Normal", "ScaleDown", f"Scale-down: {text}")
-
-    async def _empty(self, node: Node, *, drained: bool) -> str:
-        """Taint the node and evict its pods; why it failed when some would not go, "" when all did."""
-        name = node.metadata.name
-        await self._taint(name, on=True)
-        await self._tell(node, "marked the node as toBeDeleted/unschedulable")
-        await self._announce(node, drained=drained)
-        await self._clock.sleep(_SETTLE)
-        begun = self._clock.now()
-        for pod in self._movable(name):
-            if not pod.deleting:
-                await self._tell(pod, "deleting pod for node scale down")
-        while left := [pod for pod in self._movable(name) if not pod.deleting]:
-            refused = []
-            for pod in left:
-                try:
-                    await self._client.evict(pod.metadata.name, pod.metadata.namespace)
-                except NotFound:
-                    continue
-                except ApiError as error:  # a budget refuses: tried again
-                    why = f"within allowed timeout (last error: {error})"
-                    refused.append(f"failed to evict pod {pod.key} {why}")
-            if refused and self._clock.now() - begun > _EVICTING:
-                return f"Failed to drain node /{name}, due to following errors: [{' '.join(refused)}]"
-            await self._clock.sleep(_SETTLE)
-        while self._movable(name):
-            if self._clock.now() - begun > _EVICTING + _GRACE:
-                return f"Failed to drain node /{name}: pods remaining after timeout"
-            await self._clock.sleep(SECOND)
-        return ""
-
-    def _movable(self, name: str) -> list[Pod]:
-        """The pods of a node that have to go before it: no daemons."""
-        pods = (pod for pod in self._cluster.pods() if pod.spec.node_name == name)
-        return [
-            pod for pod in pods if (owner := pod.metadata.controller()) is None or owner.kind != "DaemonSet"
-        ]
-
-    async def _taint(self, name: str, *, on: bool) -> None:
-        node = await self._client.get(Node, name)
-        others = [taint for taint in node.spec.taints if taint.key != TO_BE_DELETED.key]
-        taints = [*others, TO_BE_DELETED] if on else others
-        await self._client.patch(Node, name, merge={"spec": {"taints": [encode(taint) for taint in taints]}})
 
 
 def _is_ready(node: Node) -> bool:
