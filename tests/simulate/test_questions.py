@@ -51,6 +51,40 @@ def test_headroom_keeps_what_its_answer_says(tmp_path: Path, capsys: CaptureFixt
     assert found["manifests"][1]["spec"]["replicas"] == found["answer"]
 
 
+def test_what_an_autoscaler_scales_grows_by_its_least(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    example, kept = write("headroom", tmp_path / "shop", 0.03), tmp_path / "kept"
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 12,
+            "maxReplicas": 30,
+        },
+    }
+    (example / "scaler.yaml").write_text(yaml.safe_dump(scaler))
+    growth = ("--workload", "shop/web", "--after", "4m", "--over", "30s", "--within", "9s")
+    found = asked(capsys, "headroom", example, *growth, "--to", "20", "--keep", kept)
+    assert 0 < found["answer"] < 8
+    records = simulate(load(kept)).records
+    grown = [
+        one for one in records if one["kind"] == "pod.created" and one["owner"].startswith("ReplicaSet/web-")
+    ]
+    assert len(grown) == 20
+    assert run(["headroom", str(example), *growth, "--to", "31"]) == 2
+    assert (
+        "31 is more than the maxReplicas of HorizontalPodAutoscaler/shop/web, 30" in capsys.readouterr().err
+    )
+    other = {
+        **scaler,
+        "metadata": {"name": "web", "namespace": "elsewhere"},
+    }  # scales another one of that name
+    (example / "scaler.yaml").write_text(yaml.safe_dump(other))
+    assert run(["headroom", str(example), *growth, "--to", "12"]) == 2
+    assert "12 is not more than its 12 replicas" in capsys.readouterr().err
+
+
 def test_an_outage_shows_what_comes_back_and_what_its_volumes_hold(
     tmp_path: Path, capsys: CaptureFixture[str]
 ) -> None:

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
+from dovetail.api.workloads import Deployment, HorizontalPodAutoscaler, ReplicaSet, StatefulSet
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.simulate.analysis.log import Meter
 from dovetail.simulate.analysis.waiting import waits
 from dovetail.simulate.experiment.measures import nearest_rank
-from dovetail.simulate.questions.stage import Addition, Document, refuse_too_long
+from dovetail.simulate.questions.stage import Addition, Document, refuse_too_long, time_of_day
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.changed import Change
 from dovetail.simulate.scenario.history import Step
 from dovetail.simulate.scenario.scenario import MOST_PODS, Scenario, load
+from dovetail.simulate.workloads.hpa import SYNC_PERIOD
 
 NAME = "dovetail-headroom"
 _STEP = 5 * SECOND  # between two steps of the growth
@@ -34,7 +35,10 @@ _NANO = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """`workload` (Kind/namespace/name) grows to `to` replicas, evenly over `over` from `after` on (ns)."""
+    """`workload` (Kind/namespace/name) grows to `to` replicas, evenly over `over` from `after` on (ns).
+
+    Where a HorizontalPodAutoscaler scales it, that is what it has at least: its minReplicas grow.
+    """
 
     workload: tuple[str, str, str]
     to: int
@@ -71,15 +75,9 @@ def addition(scenario: Scenario, growth: Growth, length: int) -> tuple[Addition,
             f"there are {', '.join(known[:10])}" if known else "the scenario has no workload that is scaled"
         )
         raise InputError(f"there is no {'/'.join(key)}", source="--workload", remedy=remedy)
-    for item in scenario.manifests:
-        target = item.document.get("spec", {}).get("scaleTargetRef", {})
-        if (target.get("kind", "Deployment"), target.get("name")) == (kind, name):
-            who = "/".join(item.written)
-            why = f"{who} scales it, and would undo the growth"
-            remedy = "leave it out of the scenario, or set its minReplicas instead"
-            raise InputError(why, source="--workload", remedy=remedy)
+    scaler = _scaler(scenario, growth)
     document = found[key].document
-    first = document["spec"].get("replicas", 1)
+    first = max(document["spec"].get("replicas", 1), scaler.spec.min_replicas if scaler is not None else 0)
     if growth.to <= first:
         raise InputError(f"{growth.to} is not more than its {first} replicas", source="--to")
     refuse_too_long(length, scenario.folder)
@@ -87,17 +85,45 @@ def addition(scenario: Scenario, growth: Growth, length: int) -> tuple[Addition,
         raise InputError(
             f"{growth.to:,} replicas are more than the {MOST_PODS:,} that are played", source="--to"
         )
-    count = max(1, growth.over // _STEP)
-    steps = [
-        Step(
-            growth.after + growth.over * number // count,
-            scale=growth.workload,
-            replicas=first + (growth.to - first) * number // count,
-        )
-        for number in range(1, count + 1)
-    ]
     objects = (_priority_class(), _placeholder(document, namespace))
-    return Addition(objects=objects, steps=steps, duration=length), growth.to - first
+    count = max(1, growth.over // (_STEP if scaler is None else SYNC_PERIOD))
+    numbers = {
+        growth.after + growth.over * number // count: first + (growth.to - first) * number // count
+        for number in range(1, count + 1)
+    }
+    if scaler is None:
+        steps = [Step(at, scale=growth.workload, replicas=number) for at, number in numbers.items()]
+        return Addition(objects=objects, steps=steps, duration=length), growth.to - first
+    later = {time_of_day(scenario, at): [_at_least(scaler, number)] for at, number in numbers.items()}
+    return Addition(objects=objects, objects_later=later, duration=length), growth.to - first
+
+
+def _scaler(scenario: Scenario, growth: Growth) -> HorizontalPodAutoscaler | None:
+    """The one that scales the workload, if one does. Raises InputError where the growth cannot be its."""
+    kind, namespace, name = growth.workload
+    for item in scenario.manifests:
+        target = item.document.get("spec", {}).get("scaleTargetRef", {})
+        who, here = "/".join(item.written), item.object.metadata.namespace == namespace
+        if not here or (target.get("kind", "Deployment"), target.get("name")) != (kind, name):
+            continue
+        if not isinstance(item.object, HorizontalPodAutoscaler):
+            remedy = "leave it out of the scenario"
+            raise InputError(
+                f"{who} scales it, and would undo the growth", source="--workload", remedy=remedy
+            )
+        most = item.object.spec.max_replicas
+        if growth.to > most:
+            message = f"{growth.to} is more than the maxReplicas of {who}, {most}"
+            raise InputError(message, source="--to", remedy="ask for less, or raise it in the scenario")
+        return item.object
+    return None
+
+
+def _at_least(scaler: HorizontalPodAutoscaler, number: int) -> Document:
+    """The change that has it keep so many replicas."""
+    meta = {"name": scaler.metadata.name, "namespace": scaler.metadata.namespace}
+    kind, version = scaler.KIND, scaler.API_VERSION
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": {"minReplicas": number}}
 
 
 def search(
