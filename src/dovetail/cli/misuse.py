@@ -77,7 +77,8 @@ def _no_value(error: Any) -> InputError:
             return InputError(
                 "there is no such flag", source=word, remedy=f"did you mean {name}? {_help(error)}"
             )
-    return InputError("is missing", source=name, remedy=_help(error))
+    flag = "-f" if "-f" in error.argument.names else ""
+    return InputError("is missing", source=name, remedy=f"{_file_without(flag, error)}{_help(error)}")
 
 
 def _unknown_flag(error: Any) -> InputError:
@@ -96,10 +97,15 @@ def _unknown_command(error: Any) -> InputError:
 
 def _too_much(error: Any) -> InputError:
     given = ", ".join(map(repr, error.unused_tokens))
-    flag = _FILES.get((error.command_chain or ("",))[0])
-    meant_file = flag and any(map(_A_FILE.search, error.unused_tokens))
-    hint = f"did you mean {flag} {error.unused_tokens[0]}? " if meant_file else ""
+    hint = _file_without(_FILES.get((error.command_chain or ("",))[0], ""), error)
     return InputError(f"{given}: not expected here", remedy=f"{hint}{_help(error)}")
+
+
+def _file_without(flag: str, error: Any) -> str:
+    """What is to be written where a file is given without its flag; "" where that is not so."""
+    unused = error.unused_tokens or ()
+    meant_file = flag and any(map(_A_FILE.search, unused))
+    return f"did you mean {flag} {unused[0]}? " if meant_file else ""
 
 
 def _twice(error: Any) -> InputError:
