@@ -117,7 +117,7 @@ def test_every_command_teaches(command: str) -> None:
         (("crds", "-o", "xml"), "'xml' is not valid\n  choose one of yaml, json"),
         (("plan", "-k", "x"), "-k: there is no such flag\n  kubectl kustomize FOLDER | dovetail plan -f -"),
         (("plan", "a.yaml"), "'a.yaml': not expected here\n  did you mean -f a.yaml? dovetail plan --help"),
-        (("convert", "a.yaml"), "--file: is missing\n  did you mean -f a.yaml? dovetail convert --help says what"),
+        (("convert", "a.yaml"), "--file: is missing\n  did you mean -f a.yaml? dovetail convert"),
         (("convert",), "--file: is missing\n  dovetail convert --help says what is valid"),
         (("top", "events.jsonl"), "'events.jsonl': not expected here\n  did you mean --log events.jsonl?"),
         (("plan", "web"), "'web': not expected here\n  dovetail plan --help says what is valid"),

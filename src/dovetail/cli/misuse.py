@@ -103,7 +103,7 @@ def _too_much(error: Any) -> InputError:
 
 def _file_without(flag: str, error: Any) -> str:
     """What is to be written where a file is given without its flag; "" where that is not so."""
-    unused = error.unused_tokens or ()
+    unused: Sequence[str] = error.unused_tokens or ()
     meant_file = flag and any(map(_A_FILE.search, unused))
     return f"did you mean {flag} {unused[0]}? " if meant_file else ""
 
