@@ -17,7 +17,7 @@ from dovetail.api.admission import admit
 from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import Invalid
 from dovetail.cloud.aws.api import CapacityReservation, Instance
 from dovetail.cloud.aws.fake.gate import GateOptions
@@ -470,10 +470,17 @@ def test_nothing_is_launched_into_a_zone_that_is_shifted_away_from() -> None:
         await world.clock.sleep(MINUTE)
         await bought(world, travel_class(), *(pod(f"p{number}", "5") for number in range(3)))
         assert {item.zone for item in machines(world)} == {second}
+        elsewhere = keeping(travel_pool(capacity=("on-demand",)))
+        zones = {"key": labels.ZONE, "operator": "In", "values": [first]}
+        elsewhere["spec"]["template"]["spec"]["requirements"].append(zones)
+        world.create({**elsewhere, "metadata": {"name": "elsewhere"}})
+        await world.clock.sleep(SECOND)
         aws.zonal_shift.away = {ids[second]}
         await world.clock.sleep(2 * MINUTE)
         assert f"({ids[second]}) are unavailable" in world.messages("ZonalShiftActive")[0]
         assert f"({ids[first]}) are restored" in world.messages("ZonalShiftCleared")[0]
+        told = [item["reason"] for item in world.records("event", object="NodePool/elsewhere")]
+        assert "ZonalShiftCleared" in told and "ZonalShiftActive" not in told
         world.create(pod("late", "5"))
         await world.clock.sleep(2 * MINUTE)
         assert {item.zone for item in machines(world)} == {first, second}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import AwsCloud
 from dovetail.cloud.aws.provider import Options as CloudOptions
 from dovetail.cloud.aws.sqs import SqsQueue
+from dovetail.cloud.aws.zonalshift import Shifts
 from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.interruption import InterruptionKind
@@ -559,6 +560,17 @@ def test_without_the_role_for_spot_no_type_has_spot() -> None:
         assert {one.capacity_type for one in offered if one.available} == {"on-demand"}
         assert world.cloud.supply.lacks_spot_role(claim())
         assert not world.cloud.supply.lacks_spot_role(claim())  # it was told
+
+    play(body)
+
+
+def test_a_cluster_that_takes_no_part_in_zonal_shift_has_no_zone_to_leave() -> None:
+    async def body(world: World) -> None:
+        async def refuse(_: str) -> Sequence[str]:
+            raise AwsError("GetManagedResource", "AccessDeniedException", "not a managed resource")
+
+        world.aws.zonal_shift.shifted = refuse  # type: ignore[method-assign]  # as ARC says it
+        await Shifts(world.aws, CLUSTER).refresh()
 
     play(body)
 

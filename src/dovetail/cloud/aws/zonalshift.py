@@ -12,6 +12,7 @@ from dovetail.cloud.choice import Pool
 from dovetail.model import labels
 
 PERIOD = MINUTE // 2
+_NO_PART = "not a managed resource"  # which comes as AccessDeniedException
 _CAPACITY = (labels.ON_DEMAND, labels.SPOT, labels.RESERVED)
 
 
@@ -42,7 +43,7 @@ class Shifts:
         try:
             self._away = tuple(await self._aws.zonal_shift.shifted(self._arn))
         except AwsError as error:
-            if error.refusal is not Refusal.NOT_FOUND:
+            if error.refusal is not Refusal.NOT_FOUND and _NO_PART not in error.message:
                 raise
             self._away = ()
 
