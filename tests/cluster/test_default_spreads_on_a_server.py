@@ -55,6 +55,8 @@ def test_pods_that_the_scheduler_keeps_apart_get_nodes_apart(spreading: World) -
     with spreading.controller("--provider", "kwok", "--scheduler-config", CONFIG) as controller:
         eventually(spreading.running, lambda found: len(found) == 6)
         assert not controller.lines("settings without effect here")
+        said = "scheduler-config is set: applying these default topology spread constraints"
+        assert [line["constraints"][0]["topologyKey"] for line in controller.lines(said)] == [ZONE]
         assert controller.stop() == 0
     zones = {node["metadata"]["name"]: node["metadata"]["labels"][ZONE] for node in spreading.nodes()}
     assert Counter(zones[pod["spec"]["nodeName"]] for pod in spreading.running()) == dict.fromkeys(ZONES, 3)

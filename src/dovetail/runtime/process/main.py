@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from dovetail import __version__
+from dovetail.api.codec import encode
 from dovetail.api.core import Node
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
@@ -136,6 +137,11 @@ class Process:
             self._log_line("starting", version=__version__, server=self._access.server, kubernetes=version)
             if options.without_effect:
                 self._log_line("settings without effect here", settings=list(options.without_effect))
+            if options.settings.default_constraints:
+                self._log_line(
+                    "scheduler-config is set: applying these default topology spread constraints",
+                    constraints=list(map(encode, options.settings.default_constraints)),
+                )
             await stack.enter_async_context(
                 serve(
                     metrics_port=options.metrics_port,
