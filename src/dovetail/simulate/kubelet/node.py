@@ -41,6 +41,7 @@ class NodeKeeper:
         self._client = client
         self._clock = clock
         self._options = options
+        self._reported: dict[str, dict[str, Condition]] = {}  # by node and type, what agents say beside Ready
 
     async def boot(self, machine: Machine, registered: Callable[[str], None]) -> None:
         """From "instance started" to a Ready node; calls `registered` once its kubelet takes pods."""
@@ -104,12 +105,13 @@ class NodeKeeper:
     async def report(self, node: str, kind: str, status: str, reason: str) -> None:
         """Set one more condition of the node, as an agent on it does. Raises NotFound."""
         known = (await self._client.get(Node, node)).status.conditions
-        since = to_rfc3339(self._clock.now())
-        for old in known:
-            if (old.type, old.status) == (kind, status):
-                since = old.last_transition_time  # the same is said again
-        made = Condition(type=kind, status=status, reason=reason, last_transition_time=since)
-        conditions = [encode(one) for one in (*(one for one in known if one.type != kind), made)]
+        said, since = self._reported.setdefault(node, {}), to_rfc3339(self._clock.now())
+        if kind in said and said[kind].status == status:
+            since = said[kind].last_transition_time  # the same is said again
+        said[kind] = Condition(type=kind, status=status, reason=reason, last_transition_time=since)
+        conditions = [
+            encode(one) for one in (*(one for one in known if one.type not in said), *said.values())
+        ]
         await self._client.patch(Node, node, merge={"status": {"conditions": conditions}}, status=True)
 
     async def _wait(self, purpose: str, machine: Machine) -> None:
@@ -125,8 +127,7 @@ class NodeKeeper:
             await self._change_taints(machine, partial(_without, key))
 
     async def _set_ready(self, machine: Machine, status: str) -> None:
-        known = (await self._client.get(Node, machine.node)).status.conditions
-        others = (one for one in known if one.type != "Ready")
+        others = self._reported.get(machine.node, {}).values()
         conditions = [encode(one) for one in (self._ready_condition(status), *others)]
         merge = {"status": {"conditions": conditions}}
         await self._client.patch(Node, machine.node, merge=merge, status=True)
