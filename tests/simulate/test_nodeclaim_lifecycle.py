@@ -98,7 +98,7 @@ def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
     play(script)
     # Before its instance is bought.
     assert asked["get NodeClaim"] == 1
-    assert asked["get Node"] == 2  # by its kubelet, which tells that it is ready and opens it
+    assert asked["get Node"] == 1  # by its kubelet, which opens it
     assert asked["get EC2NodeClass"] == 0
     # Labels, launched, registered, tagged, held for its pod, initialized, and the event of its pod.
     assert asked["patch NodeClaim"] == 7
