@@ -51,7 +51,7 @@ class Rescheduling:
     ) -> frozenset[str]:
         """Names of those of these nodes of which a pod finds no room elsewhere once its turn comes."""
         work.spend(_UNITS_PER_POD * sum(len(one.pods) for one in leaving))
-        evicted, left = self._all_evicted(question, leaving)
+        evicted, left = self._all_evicted(question, leaving, together=len(leaving) == 1)
         self._undo(self._settled)
         lost = {pod.key for pod in left}
         return frozenset(name for name, pods in evicted.items() if any(pod.key in lost for pod in pods))
@@ -60,7 +60,7 @@ class Rescheduling:
         self, question: Question, leaving: Sequence[Candidate]
     ) -> Mapping[str, tuple[str, ...]] | None:
         """Which nodes take which pods of these, by key; None where one is left over."""
-        _, left = self._all_evicted(question, leaving)
+        _, left = self._all_evicted(question, leaving, together=True)
         keys = {pod.key for one in leaving for pod in one.pods}
         found: dict[str, tuple[str, ...]] = {}
         for pod, name, sign in self._done[self._settled :]:
@@ -70,12 +70,14 @@ class Rescheduling:
         return None if left else found
 
     def _all_evicted(
-        self, question: Question, leaving: Sequence[Candidate]
+        self, question: Question, leaving: Sequence[Candidate], *, together: bool
     ) -> tuple[Mapping[str, Sequence[Pod]], Sequence[Pod]]:
-        """The pods of each of these nodes, and those that are left over."""
+        """The pods of each of these nodes, and those that are left over; `together` as in `_placed`."""
         shut = self._begin(question, leaving)
         evicted = {one.name: self._evicted(one) for one in leaving}
-        return evicted, self._placed([pod for pods in evicted.values() for pod in pods], shut)
+        return evicted, self._placed(
+            [pod for pods in evicted.values() for pod in pods], shut, together=together
+        )
 
     def together(
         self, question: Question, candidates: Sequence[Candidate], work: SolveBudget
@@ -92,7 +94,7 @@ class Rescheduling:
                 break
             work.spend(_UNITS_PER_POD * len(one.pods))
             before = len(self._done)
-            if self._placed(self._evicted(one), shut):
+            if self._placed(self._evicted(one), shut, together=True):
                 self._undo(before)
                 shut.discard(one.name)
             else:
@@ -110,13 +112,20 @@ class Rescheduling:
             self._settled = len(self._done)
         return {*question.closed, *(one.name for one in leaving)}
 
-    def _placed(self, waiting: Sequence[Pod], shut: Set[str]) -> list[Pod]:
-        """Bind each pod in turn, and those without room once more after others; the rest."""
+    def _placed(self, waiting: Sequence[Pod], shut: Set[str], *, together: bool = False) -> list[Pod]:
+        """Bind each pod in turn, and those without room once more after others; the rest.
+
+        `together`: all or none are to be bound. The first is the rest that no node would let in, whatever
+        runs elsewhere: room only shrinks.
+        """
         left, before = list(waiting), len(waiting) + 1
         while left and len(left) < before:
             before, turns, left = len(left), left, []
             for pod in turns:
-                found = self._fitting(pod, shut)
+                placement, names = self._letting_in(pod, shut)
+                if not names and together:
+                    return [pod]
+                found = self._fitting(placement, names)
                 if found:
                     self._bind(pod, best_node(pod, found, self._occupancy, 0, "rescheduling").name)
                 else:
@@ -136,14 +145,17 @@ class Rescheduling:
             coming += [facts.pod] * (key not in there)
         return sorted((*candidate.pods, *coming), key=lambda pod: eviction_turn(pod, node.allocatable))
 
-    def _fitting(self, pod: Pod, shut: Set[str]) -> list[NodeView]:
+    def _letting_in(self, pod: Pod, shut: Set[str]) -> tuple[Placement, Set[str]]:
+        """Nodes that let it in, whatever runs elsewhere."""
         placement = Placement(pod, self._view)
         kind = _kind(placement.facts)
         if kind not in self._open:
             there = self._view.nodes.values()
             self._open[kind] = placement, {node.name for node in there if _lets_in(placement, node)}
-        names = sorted(self._open[kind][1] - shut, key=self._turn.__getitem__)
-        nodes = [self._view.nodes[name] for name in names]
+        return placement, self._open[kind][1] - shut
+
+    def _fitting(self, placement: Placement, names: Set[str]) -> list[NodeView]:
+        nodes = [self._view.nodes[name] for name in sorted(names, key=self._turn.__getitem__)]
         return nodes if placement.local else [node for node in nodes if not placement.together(node)]
 
     def check(self) -> None:

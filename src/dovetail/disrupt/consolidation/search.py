@@ -158,7 +158,7 @@ class _Search:
                 self._stay.update((one.name, OUTDONE) for one in self._candidates)
                 move, self._others = None, []
         planned = move is not None and move.kept and move.claims  # together with all that go soon
-        if move is not None and not planned and (self._outdone_soon(move) or self._better_soon(move)):
+        if move is not None and not planned and self._outdone(move):
             self._stay.update((one.name, OUTDONE) for one in move.candidates)
             move, self._others = None, []
         if move is not None and not move.claims and not move.kept and self._keeps_places:
@@ -185,6 +185,10 @@ class _Search:
             self._at = SINGLE
             move = yield from self._alone()
         return move
+
+    def _outdone(self, move: Move) -> bool:
+        """True iff a node should go first whose pods have nearly rested; often none rests at all."""
+        return bool(self._question.moves.resting) and (self._outdone_soon(move) or self._better_soon(move))
 
     def _outdone_soon(self, move: Move) -> bool:
         """True iff a node whose pods have nearly rested costs far more in vain, per pod, than the move saves.
@@ -473,12 +477,15 @@ class _Search:
         at 1.58 of its bound instead of 1.15.
         """
         replacing, going = self._question.move_budget(replacing=True), {one.name for one in move.candidates}
+        also_for_nothing = self._question.moves.forced and self._chain is None
         found = []
         for candidate in self._candidates:
             if candidate.name in going or candidate.price <= move.saving:
                 continue
+            if not also_for_nothing and self._only_room((candidate,)):
+                continue
             most = self._hope(candidate)
-            enough = most < candidate.price or (self._question.moves.forced and self._chain is None)
+            enough = most < candidate.price or also_for_nothing
             if enough and _worth_more(most, 1 + candidate.cost, move.saving, move.cost):
                 found.append((-most, candidate.name, candidate))
         for _, _, candidate in sorted(found, key=lambda entry: entry[:2])[:_LARGER]:
