@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
 from test_spread_room import HARD, pod
 
 from dovetail.api.core import Pod
+from dovetail.api.meta import OwnerReference
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.consolidation.rescheduling import Rescheduling
 from dovetail.disrupt.pods import unbound
@@ -103,6 +105,23 @@ def test_a_pod_that_others_make_way_for_is_tried_again() -> None:
     nodes = going, node("a", pod("p", "1", "a")), node("b", cpu=2000, zone="b")
     assert left(question(*nodes), "going") == []
     assert left(question(*nodes[:2], node("b", cpu=1000, zone="b")), "going") == ["going"]
+
+
+def test_what_one_controller_makes_comes_at_once_whatever_nodes_its_pods_are_on() -> None:
+    def made_by(controller: str, one: Pod) -> Pod:
+        owner = OwnerReference(
+            api_version="apps/v1", kind="ReplicaSet", name=controller, uid=controller, controller=True
+        )
+        return structs.replace(one, metadata=structs.replace(one.metadata, owner_references=(owner,)))
+
+    small = [made_by("small", pod(name, "1", app=name)) for name in ("one", "two")]
+    large = made_by("large", pod("large", "2"))
+    nodes = node("first", small[0]), node("second", large, small[1])
+    others = node("roomy", pod("x", "1")), node("half", pod("y", "3"))
+    assert left(question(*nodes, *others), "first", "second") == ["second"]
+    # Of another controller the second small one comes last, and takes what is left beside the large one.
+    nodes = nodes[0], node("second", large, made_by("other", small[1]))
+    assert left(question(*nodes, *others), "first", "second") == []
 
 
 def test_what_is_kept_from_one_question_to_the_next_is_what_a_new_one_sees() -> None:

@@ -8,11 +8,12 @@ command took that one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from dovetail.api.core import Pod, Toleration
 from dovetail.cluster.nodes import GOES_NEXT
+from dovetail.disrupt.consolidation.churn import workload
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.pods import eviction_turn
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
@@ -75,9 +76,7 @@ class Rescheduling:
         """The pods of each of these nodes, and those that are left over; `together` as in `_placed`."""
         shut = self._begin(question, leaving)
         evicted = {one.name: self._evicted(one) for one in leaving}
-        return evicted, self._placed(
-            [pod for pods in evicted.values() for pod in pods], shut, together=together
-        )
+        return evicted, self._placed(_made_anew(evicted.values()), shut, together=together)
 
     def together(
         self, question: Question, candidates: Sequence[Candidate], work: SolveBudget
@@ -230,6 +229,17 @@ class Rescheduling:
     def _empty(self, name: str) -> None:
         for facts in tuple(self._view.nodes[name].pods.values()):
             self._count(facts.pod, name, -1)
+
+
+def _made_anew(evicted: Iterable[Sequence[Pod]]) -> list[Pod]:
+    """What comes in the place of these nodes' pods, in order: all at once that one controller makes.
+
+    It makes all that it lacks in one go, in place of pods of nodes that go later as well. (Played one node
+    after the other all 39 pods of four nodes found room, and a node was bought for two of them.)
+    """
+    pods = [pod for some in evicted for pod in some]
+    turn = {key: at for at, key in enumerate(dict.fromkeys(map(workload, pods)))}
+    return sorted(pods, key=lambda pod: turn[workload(pod)])
 
 
 def _seen(node: ExistingNode, avoided: bool) -> NodeView:
