@@ -13,7 +13,7 @@ from operated import Operated, play, pod, pool, replicas
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import ReplicaSet
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cluster.nodes import GOES_NEXT, OTHERS_FIRST
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.consolidation import Strategy
@@ -396,6 +396,37 @@ def test_a_search_that_found_nothing_is_followed_by_a_rest_in_proportion_to_the_
     often, seldom = searches(0), searches(20 * SECOND)
     assert len(often) > 2 * len(seldom) > 0
     assert all(later - earlier >= 40 * SECOND for earlier, later in pairwise(seldom))
+
+
+def test_a_search_that_found_a_move_is_followed_by_a_rest_of_a_minute_at_most() -> None:
+    """Where load falls the next one finds more that can go together."""
+
+    def looks(rest: int) -> tuple[list[int], list[int]]:
+        asked: list[int] = []
+        found: list[int] = []
+
+        def counted(question: Question, memory: Memory, work: SolveBudget, now: int) -> Asking:
+            asked.append(now)
+            finding = yield from search(question, memory, work, now)
+            found.extend([now] if finding.move is not None else [])
+            return finding
+
+        async def script(world: Operated) -> None:
+            small, large = replicas("a", 3, cpu="250m"), replicas("b", 3, cpu="1500m")
+            world.create(node_class(), sizes("m5.large"), small, large)
+            await world.clock.sleep(3 * MINUTE)
+            await scale(world, "b", 0)
+            await world.clock.sleep(10 * MINUTE)
+            assert types_of(world) == ["m5.large"]
+
+        play(script, strategy=Strategy(counted, rest=rest))
+        return asked, found
+
+    def soonest(asked: list[int], found: list[int]) -> int:
+        return min(later - at for at in found for later in asked if later > at)
+
+    assert soonest(*looks(0)) < MINUTE
+    assert MINUTE <= soonest(*looks(HOUR)) < 2 * MINUTE
 
 
 def test_places_that_others_rely_on_are_promised_as_the_command_begins(

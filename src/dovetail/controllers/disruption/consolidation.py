@@ -46,6 +46,8 @@ _IDLE = MINUTE  # budgets begin and end, and pods may be moved again, without an
 # A search takes 0.16 ms for each node, so it is the same share of a core however many there are: a rest of a
 # minute at most made it a fifth of all CPU of an hour of 5,000 nodes.
 _LONGEST_REST = 5 * MINUTE
+# After a move was found: where load falls the next search then finds more that can go together.
+_LONGEST_REST_BETWEEN = MINUTE
 _Sight = tuple[object, ...]
 _MANY = 16_384  # nodes whose candidates are remembered
 
@@ -156,10 +158,10 @@ class Consolidation:
             notes = *notes, *reported
             self._idle = _Idle(sight, now, revision, timed, notes) if finding.complete else None
             if finding.complete:
-                rest = min(_LONGEST_REST, len(views) * self._options.strategy.rest)
-                self._rests_until = self._context.clock.monotonic() + rest
+                self._rest(len(views), _LONGEST_REST)
             return Decision(None, notes, self._next(finding, views), more=not finding.complete)
         self._idle = None
+        self._rest(len(views), _LONGEST_REST_BETWEEN)
         others = tuple((len(one.candidates), len(one.claims), one.saving) for one in finding.others)
         weighed = Weighed(others, finding.tried, finding.hourly, finding.bound)
         command = _command(finding.move, views, weighed)
@@ -167,6 +169,11 @@ class Consolidation:
         reported += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
         reported += _approvals(command)
         return Decision(command, (*notes, *reported), self._next(finding, views))
+
+    def _rest(self, nodes: int, longest: int) -> None:
+        """No search for as long as one of so many nodes is followed by, from its end on."""
+        rest = min(longest, nodes * self._options.strategy.rest)
+        self._rests_until = self._context.clock.monotonic() + rest
 
     def _next(self, finding: Finding, views: tuple[NodeView, ...]) -> tuple[str, ...]:
         """Nodes that go next, as before where nothing new is known; only where budgets ever let any go."""
