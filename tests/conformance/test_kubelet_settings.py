@@ -13,7 +13,7 @@ from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.amifamily.kubelet import PASSED_ON
-from dovetail.cloud.aws.nodeclass.validation import faults
+from dovetail.cloud.aws.nodeclass.validation import SHARING, Validator, faults
 from dovetail.cloud.catalog import kubelet_expressions, store
 
 VECTORS = Path(__file__).parent / "vectors" / "karpenter-1.15" / "aws_kubelet.jsonl.gz"
@@ -53,6 +53,18 @@ def test_settings_are_judged_alike(case: dict[str, Any]) -> None:
     if not found:
         assert kubelet_expressions.has_expressions(kubelet) == expected["hasExpressions"]
         assert sorted(set(kubelet) - PASSED_ON) == sorted(expected["unmanagedFields"])
+
+
+@pytest.mark.parametrize("case", _cases("nvidia-consumable-capacity"), ids=lambda case: str(case["name"]))
+def test_annotations_of_shared_gpus_are_judged_alike(case: dict[str, Any]) -> None:
+    (expected,) = case["outcomes"]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}]}
+    meta = {"name": "default", "annotations": {SHARING: case["input"]["value"]}}
+    node_class = decode({"metadata": meta, "spec": spec}, EC2NodeClass)
+    messages = [item.message for item in faults(node_class)]
+    assert messages == ([f"annotation {SHARING}: {expected['error']}"] if "error" in expected else [])
+    shut = {item.reason for item in Validator(gpu_sharing=False).faults(node_class)}
+    assert ("DRADisabled" in shut) is expected.get("shareable", False)
 
 
 @pytest.mark.parametrize("case", _cases("kubelet-expression"), ids=lambda case: str(case["name"]))

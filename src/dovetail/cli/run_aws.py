@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dovetail.runtime.process.options import AwsOptions
 
 _GATE = "NodeClassCEL"
+_SHARING = "DRANVIDIAGPU"  # shuts classes out that share GPUs; none is shared where it is open either
 
 
 @Parameter(name="*")
@@ -129,6 +130,7 @@ class AwsFlags:
                 "--security-group-refresh-interval", self.security_group_refresh_interval
             ),
             expressions=self._gates().get(_GATE, False),
+            gpu_sharing=self._gates().get(_SHARING, False),
         )
 
 

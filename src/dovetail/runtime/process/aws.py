@@ -119,6 +119,7 @@ def provider_options(options: AwsOptions, reserved_capacity: bool, spot: SpotRan
             image_refresh=options.image_refresh,
             subnet_refresh=options.subnet_refresh,
             group_refresh=options.group_refresh,
+            gpu_sharing=options.gpu_sharing,
         ),
     )
 

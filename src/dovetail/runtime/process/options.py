@@ -46,6 +46,7 @@ class AwsOptions:
     image_refresh: int = MINUTE
     subnet_refresh: int = MINUTE
     group_refresh: int = MINUTE
+    gpu_sharing: bool = False
     expressions: bool = False
 
 

@@ -49,6 +49,7 @@ class Options:
     image_refresh: int = DESCRIBED
     subnet_refresh: int = SUBNETS
     group_refresh: int = GROUPS
+    gpu_sharing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,9 @@ class ClassResolver:
         """(reason, message) of what nodes of the class would fail with."""
         stage = around.stage
         if self._validator is None:
-            self._validator = Validator(with_expressions=stage.expressions)
+            self._validator = Validator(
+                with_expressions=stage.expressions, gpu_sharing=self._options.gpu_sharing
+            )
         faults = self._validator.faults(node_class) or tuple(
             validation.resolved_faults(node_class, images.volumes, cidr=stage.cluster.cidr)
         )

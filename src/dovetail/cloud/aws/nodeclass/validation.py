@@ -42,12 +42,13 @@ class Fault:
 class Validator:
     """Remembers what was found, per class: the question comes every minute, and classes hardly change.
 
-    `with_expressions` False is for a controller whose feature gate for them is shut.
+    `with_expressions` and `gpu_sharing` False are for a controller whose feature gates for them are shut.
     """
 
-    def __init__(self, *, with_expressions: bool = True) -> None:
+    def __init__(self, *, with_expressions: bool = True, gpu_sharing: bool = True) -> None:
         self._with_expressions = with_expressions
-        self._known: dict[str, tuple[EC2NodeClassSpec, tuple[Fault, ...]]] = {}
+        self._gpu_sharing = gpu_sharing
+        self._known: dict[str, tuple[EC2NodeClassSpec, str, tuple[Fault, ...]]] = {}
 
     def forget(self, name: str) -> None:
         """The class is gone."""
@@ -57,15 +58,18 @@ class Validator:
         """See `faults`."""
         name = node_class.metadata.name
         known = self._known.get(name)
-        if known is None or known[0] != node_class.spec:
-            found = faults(node_class, with_expressions=self._with_expressions)
-            known = self._known[name] = (node_class.spec, found)
-        return known[1]
+        sharing = node_class.metadata.annotations.get(SHARING, "")
+        if known is None or known[:2] != (node_class.spec, sharing):
+            found = faults(node_class, with_expressions=self._with_expressions, gpu_sharing=self._gpu_sharing)
+            known = self._known[name] = (node_class.spec, sharing, found)
+        return known[2]
 
 
-def faults(node_class: EC2NodeClass, *, with_expressions: bool = True) -> tuple[Fault, ...]:
+def faults(
+    node_class: EC2NodeClass, *, with_expressions: bool = True, gpu_sharing: bool = True
+) -> tuple[Fault, ...]:
     """What makes the class unusable, all of the first kind that there is; empty for a class that is well."""
-    kubelet = node_class.spec.kubelet
+    kubelet, sharing = node_class.spec.kubelet, node_class.metadata.annotations.get(SHARING, "")
     for reason, found in (
         ("InvalidKubeletConfiguration", _configuration(kubelet)),
         ("KubeletExpressionsDisabled", () if with_expressions else _disabled(kubelet)),
@@ -73,6 +77,8 @@ def faults(node_class: EC2NodeClass, *, with_expressions: bool = True) -> tuple[
         ("InvalidKubeletConfiguration", _values(node_class)),
         ("UnsupportedKubeletConfiguration", _unsupported(ami_family(node_class), kubelet)),
         ("KubeletExpressionEvaluationFailed", _evaluated(node_class)),
+        ("NVIDIAConsumableCapacityInvalid", _sharing(sharing)),
+        ("DRADisabled", () if gpu_sharing else _shared(sharing)),
     ):
         messages = tuple(Fault(reason, message) for message in found)
         if messages:
@@ -216,6 +222,25 @@ def _unsupported(family: str, kubelet: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_PATH}: fields that {family} cannot pass on would be silently dropped: {', '.join(dropped)}"
     if len(kubelet.get("clusterDNS", ())) > 1:
         yield f"{_PATH}.clusterDNS: {family} takes one address"
+
+
+# How pods that claim GPUs may share one, on a class.
+SHARING = "karpenter.k8s.aws/nvidia-consumable-capacity"
+_SHARES = re.compile(r"\+?[0-9]{1,25}")
+_MOST_SHARES = 2**63 - 1
+
+
+def _sharing(value: str) -> Iterator[str]:
+    if value in ("", "disabled", "memory", "unlimited"):
+        return
+    if not (_SHARES.fullmatch(value) and 0 < int(value) <= _MOST_SHARES):
+        kinds = '"disabled", "memory", "unlimited", or a positive integer share count'
+        yield f'annotation {SHARING}: "{value}" is not one of {kinds}'
+
+
+def _shared(value: str) -> Iterator[str]:
+    if value not in ("", "disabled"):
+        yield f"annotation {SHARING} enables GPU sharing, but the DRANVIDIAGPU feature gate is disabled"
 
 
 def user_data_bytes(node_class: EC2NodeClass) -> int:
