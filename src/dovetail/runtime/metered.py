@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import SECOND, Clock
-from dovetail.base.errors import CloudError
+from dovetail.base.errors import CloudError, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.cloud.over import Over
 from dovetail.cloud.provider import Provider
@@ -33,8 +33,13 @@ ERRORS = Metric(
 CONTROLLER: ContextVar[str] = ContextVar("controller", default="")
 
 
-# What the original calls them.
+# What the original calls methods and errors.
 _NAMES = {"drifted": "IsDrifted", "recover_orphans": "List"}
+_ERRORS: tuple[tuple[type[CloudError], str], ...] = (
+    (InsufficientCapacity, "InsufficientCapacityError"),
+    (InstanceNotFound, "NodeClaimNotFoundError"),
+    (NodeClassNotReady, "NodeClassNotReadyError"),
+)
 
 
 class Metered(Over):
@@ -54,7 +59,7 @@ class Metered(Over):
         try:
             return await made()
         except CloudError as error:
-            kind = type(error).__name__
+            kind = next((text for known, text in _ERRORS if isinstance(error, known)), "unknown")
             named = {"controller": CONTROLLER.get(), "method": method, "provider": self._name}
             self._metrics.add(ERRORS, **named, error=kind, nodepool=pool)
             raise
