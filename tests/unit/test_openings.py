@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from itertools import groupby
 
@@ -24,6 +25,7 @@ from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.model.requirement import Requirement
 from dovetail.model.resources import CPU, MEMORY, PODS, pod_requests, total
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import Document, daemon_set, instance_types, pod, pool, rules, scenario
@@ -155,6 +157,31 @@ def refitted(problem: Problem, plan: Plan) -> Plan:
         await asyncio.sleep(0)
 
     return asyncio.run(Refit(problem, [one.key for one in problem.pods], ask, pause).better(plan))
+
+
+def test_a_planned_node_is_in_the_partition_that_its_claim_asks_for() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": labels.PARTITION,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    rule = {"topologySpreadConstraints": [spread]}
+    problem = asked([pod(f"a-{n}", "web", (250, 512), rule) for n in range(6)])
+    partitions = Requirement.new(labels.PARTITION, "In", ("1", "2", "3"))
+    (known,) = problem.pools
+    kinds = tuple(
+        replace(kind, requirements=kind.requirements.add(partitions)) for kind in known.instance_types
+    )
+    sold = replace(known, requirements=known.requirements.add(partitions), instance_types=kinds)
+    options = replace(problem.options, well_known=problem.options.well_known | {labels.PARTITION})
+    problem = replace(problem, pools=(sold,), options=options)
+    plan = solve(problem, Budget(work=10_000))
+    pods = {one.key: one for one in problem.pods}
+    found: Counter[str] = Counter()
+    for claim in plan.claims:
+        found[planned_node(problem, claim, pods).labels[labels.PARTITION]] += len(claim.pods)
+    assert found == {"1": 2, "2": 2, "3": 2}
 
 
 def played(problem: Problem, plan: Plan) -> Filled:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements
 from dovetail.api.meta import Meta, OwnerReference
+from dovetail.cloud.unavailable import single_values
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.provisioning.openings import MOST_NODES_AT_ONCE
 from dovetail.model import labels
@@ -28,7 +29,9 @@ def sold(problem: Problem, claim: PlannedClaim) -> tuple[Pool, InstanceType, Off
 def planned_node(problem: Problem, claim: PlannedClaim, asked: Mapping[str, Pod]) -> ExistingNode:
     """The node that the cloud makes of the claim if it has its cheapest offering, with its daemons."""
     _, kind, offering = sold(problem, claim)
-    tags = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.labels}
+    bought = {**kind.requirements.labels(), **offering.requirements.labels()}
+    # What the claim leaves no choice of the launch heeds, such as one of several partitions.
+    tags = {**bought, **single_values(claim.requirements), **claim.labels}
     tags |= {labels.NODEPOOL: claim.pool, labels.HOSTNAME: claim.name}
     room, pods = kind.allocatable(), daemons(claim, asked)
     return ExistingNode(claim.name, tags, claim.taints, room, kind.capacity, pods, claim.pool)
