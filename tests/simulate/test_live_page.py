@@ -224,11 +224,14 @@ def test_a_snapshot_shows_what_stands_and_what_would_be_done(tmp_path: Path) -> 
 def test_a_snapshot_of_which_nothing_can_be_planned_is_shown_and_says_why(tmp_path: Path) -> None:
     path = tmp_path / "pods.yaml"
     path.write_text(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: lone}\nspec: {containers: [{name: a, image: b}]}\n",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: lone}\nspec: {containers: [{name: a, image: b}]}\n"
+        "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\n"
+        "spec: {template: {spec: {requirements: [], nodeClassRef: "
+        "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gone}}}}\n",
         encoding="utf-8",
     )
     found = read_snapshot(path, "us-east-1", None)
-    assert "hold no NodePool, so nothing can be bought; add a manifest" in found.absent[0][1]
+    assert "NodePool a names the EC2NodeClass gone, which is not among the manifests" in found.absent[0][1]
     assert found.present.data()["pendingTotal"] == 1
 
 

@@ -43,7 +43,8 @@ def plan(
 ) -> None:
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
 
-    The manifests hold at least one NodePool and, with --region, the EC2NodeClass that it names. Every pod
+    The manifests hold NodePools and, with --region, the EC2NodeClasses that these name; without any pool one
+    is assumed that buys what the nodes are like, or on demand c, m and r, and a note says so. Every pod
     without a node is pending. Deployments, StatefulSets, ReplicaSets and Jobs count with all the pods that
     they ask for and that are not among the manifests, CronJobs with one run, DaemonSets as overhead of every
     node. Nodes and NodeClaims are filled first. Nothing is changed anywhere.

@@ -127,6 +127,7 @@ class Question:
 
     def _asked(self, reading: Reading, *, copying: bool) -> tuple[Problem, tuple[Copied, ...]]:
         from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+        from dovetail.cli.assumed_pool import with_pool
         from dovetail.cli.messages import note
         from dovetail.cli.plan_classes import closed_pools, remarks_on_classes
         from dovetail.cli.plan_input import not_installed, read_problem
@@ -150,6 +151,10 @@ class Question:
                 "prices are of a region's types, and --instance-types has its own", source="--prices"
             )
         given = ", ".join(self.filename) or "the cluster"
+        if source.region:
+            reading, assumed = with_pool(reading)
+            if assumed:
+                note(assumed)
         problem, copied = read_problem(reading, given, source, options, copying=copying)
         if hooks := not_installed(reading):
             named = ", ".join(" ".join(item.written) for item in hooks)

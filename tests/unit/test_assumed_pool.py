@@ -1,0 +1,120 @@
+"""Without a NodePool one is assumed that buys what the nodes are like."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dovetail.cli.main import run
+from dovetail.cloud import catalog
+from dovetail.model import labels
+
+WEB = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: app
+        resources: {requests: {cpu: 1500m, memory: 1Gi}}
+"""
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: mine}
+spec:
+  template:
+    spec:
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: any}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: any}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: nodes
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+"""
+GROUP = """\
+apiVersion: v1
+kind: Node
+metadata:
+  name: %s
+  labels:
+    kubernetes.io/arch: %s
+    kubernetes.io/os: linux
+    kubernetes.io/hostname: %s
+    node.kubernetes.io/instance-type: %s
+    topology.kubernetes.io/zone: %s
+    eks.amazonaws.com/nodegroup: workers
+    eks.amazonaws.com/capacityType: %s
+status:
+  allocatable: {cpu: 500m, memory: 1Gi, pods: "10"}
+  conditions: [{type: Ready, status: "True"}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "arch", "capacity", "categories", "zones"),
+    [
+        ((), ["amd64"], ["on-demand"], ["c", "m", "r"], ["us-east-1a", "us-east-1b", "us-east-1c"]),
+        (
+            (("arm64", "t4g.small", "us-east-1b", "SPOT"),),
+            ["arm64"],
+            ["on-demand", "spot"],
+            ["c", "m", "r", "t"],
+            ["us-east-1b"],
+        ),
+        (
+            (
+                ("arm64", "m7g.large", "us-east-1a", "ON_DEMAND"),
+                ("amd64", "i4i.large", "us-east-1b", "ON_DEMAND"),
+            ),
+            ["amd64", "arm64"],
+            ["on-demand"],
+            ["c", "i", "m", "r"],
+            ["us-east-1a", "us-east-1b"],
+        ),
+    ],
+)
+def test_without_a_pool_one_is_assumed_of_what_the_nodes_are_like(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    nodes: tuple[tuple[str, str, str, str], ...],
+    arch: list[str],
+    capacity: list[str],
+    categories: list[str],
+    zones: list[str],
+) -> None:
+    made = [GROUP % (f"n{index}", each[0], f"n{index}", *each[1:]) for index, each in enumerate(nodes)]
+    file = tmp_path / "cluster.yaml"
+    file.write_text("---\n".join([WEB, *made]))
+    asking = ("plan", "-f", str(file), "--region", "us-east-1", "--work", "100000")
+    assert run([*asking, "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert "no NodePool is given, so one is assumed that buys " in captured.err
+    found = json.loads(captured.out)
+    assert found["unschedulable"] == []
+    claims = found["nodeClaims"]
+    types = {item.name: item for item in catalog.instance_types("us-east-1")}
+    assert claims
+    for claim in claims:
+        assert claim["nodePool"] == "assumed"
+        assert claim["capacityType"] in capacity
+        assert claim["zone"] in zones
+        assert re.match("[a-z]+", claim["instanceType"])[0] in categories  # type: ignore[index]
+        assert set(types[claim["instanceType"]].requirements.get(labels.ARCH).values) <= set(arch)
+    (tmp_path / "pool.yaml").write_text(POOL)
+    assert run([*asking, "-f", str(tmp_path / "pool.yaml"), "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert "assumed" not in captured.err + captured.out
