@@ -118,3 +118,10 @@ def test_without_a_pool_one_is_assumed_of_what_the_nodes_are_like(
     assert run([*asking, "-f", str(tmp_path / "pool.yaml"), "-o", "json"]) == 0
     captured = capsys.readouterr()
     assert "assumed" not in captured.err + captured.out
+
+
+def test_a_node_of_a_group_has_its_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(GROUP % ("n0", "amd64", "n0", "m5.2xlarge", "us-east-1b", "ON_DEMAND"))
+    assert run(["explain", "node", "n0", "-f", str(file), "--region", "us-east-1"]) == 0
+    assert "n0 is there: m5.2xlarge in us-east-1b, on-demand, $0." in capsys.readouterr().out

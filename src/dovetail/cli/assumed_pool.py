@@ -16,7 +16,6 @@ NAME = "assumed"
 # As in Karpenter's first example: linux on amd64, on demand, c, m and r of a generation after the second.
 _CATEGORIES = frozenset("cmr")
 _GENERATION = "2"
-_CAPACITY = "eks.amazonaws.com/capacityType"  # of managed node groups: ON_DEMAND or SPOT
 
 
 def with_pool(reading: Reading) -> tuple[Reading, str]:
@@ -33,9 +32,7 @@ def with_pool(reading: Reading) -> tuple[Reading, str]:
 
     types = of_nodes(labels.INSTANCE_TYPE)
     own = {found[0] for name in types if (found := re.match(r"[a-z]+", name))}
-    spot = any(
-        node.get(_CAPACITY) == "SPOT" or node.get(labels.CAPACITY_TYPE) == labels.SPOT for node in nodes
-    )
+    spot = any(labels.capacity_type(node) == labels.SPOT for node in nodes)
     capacity = [labels.ON_DEMAND, labels.SPOT] if spot else [labels.ON_DEMAND]
     wanted = {
         labels.ARCH: of_nodes(labels.ARCH, frozenset({"amd64"})),

@@ -16,7 +16,6 @@ from dovetail.model import labels
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS, InstanceType
 from dovetail.model.problem import ExistingNode, Problem
 
-_GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
 _NO_POOL = "(none)"
 _SHOWN = 3
 
@@ -65,8 +64,7 @@ def listed_on_demand(nodes: Iterable[ExistingNode], prices: Mapping[str, Price])
 
 
 def _capacity_type(node: ExistingNode) -> str:
-    own = node.labels.get(labels.CAPACITY_TYPE, "")
-    return own or node.labels.get(_GROUP_CAPACITY, labels.ON_DEMAND).lower().replace("_", "-")
+    return labels.capacity_type(node.labels) or labels.ON_DEMAND
 
 
 def bill_document(

@@ -125,7 +125,10 @@ def _existing(problem: Problem, plan: Plan, node: ExistingNode, over: Callable[[
         arriving=len(arriving),
     )
     if all(pool.name != node.pool for pool in problem.pools):
-        return replace(found, pool="")
+        # Nothing would be bought in its place; what it costs may be known from what pools may buy.
+        views = (_view(problem, pool.name) for pool in problem.pools if not over())
+        offers = (_sold_as(view, node) for view in views)
+        return replace(found, pool="", offer=next((offer for offer in offers if offer is not None), None))
     if over():
         return found
     view = _view(_without(aftermath(problem, plan, tuple(pods)), node), node.pool)
@@ -184,7 +187,7 @@ def _wanted(demands: Requirements) -> Wanted:
 def _sold_as(view: PoolView, node: ExistingNode) -> Offer | None:
     """The offering that the node is, by its labels."""
     name, zone = node.labels.get(labels.INSTANCE_TYPE, ""), node.labels.get(labels.ZONE, "")
-    capacity = node.labels.get(labels.CAPACITY_TYPE, labels.ON_DEMAND)
+    capacity = labels.capacity_type(node.labels) or labels.ON_DEMAND
     for column, offering in enumerate(view.table.offerings):
         if (view.name(column), offering.zone, offering.capacity_type) == (name, zone, capacity):
             return view.offer(column)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dovetail.api.karpenter import wellknown
 
 ZONE = "topology.kubernetes.io/zone"
@@ -13,6 +15,7 @@ OS = "kubernetes.io/os"
 WINDOWS_BUILD = "node.kubernetes.io/windows-build"
 HOSTNAME = "kubernetes.io/hostname"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
+GROUP_CAPACITY_TYPE = "eks.amazonaws.com/capacityType"  # of EKS' managed node groups: ON_DEMAND or SPOT
 NODEPOOL = "karpenter.sh/nodepool"
 REGISTERED = "karpenter.sh/registered"
 INITIALIZED = "karpenter.sh/initialized"
@@ -76,3 +79,8 @@ KWOK = "karpenter.kwok.sh/"
 KWOK_WELL_KNOWN = wellknown.CORE | {
     KWOK + name for name in ("instance-size", "instance-family", "instance-cpu", "instance-memory")
 }
+
+
+def capacity_type(stamped: Mapping[str, str]) -> str:
+    """What a node with these labels is paid as, one of a managed node group too; "" if nothing says so."""
+    return stamped.get(CAPACITY_TYPE) or stamped.get(GROUP_CAPACITY_TYPE, "").lower().replace("_", "-")

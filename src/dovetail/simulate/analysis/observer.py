@@ -13,7 +13,6 @@ from dovetail.model import labels, resources
 
 Document = Mapping[str, Any]
 _EVICTED = "DisruptionTarget"
-_GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
 
 
 class Observer:
@@ -92,7 +91,7 @@ class Observer:
     def _node_created(self, name: str, node: Document) -> None:
         claim, pool = self._claims.get(node.get("spec", {}).get("providerID", ""), ("", ""))
         marks = node["metadata"].get("labels", {})
-        capacity_type = marks.get(labels.CAPACITY_TYPE) or marks.get(_GROUP_CAPACITY, "ON_DEMAND")
+        capacity_type = marks.get(labels.CAPACITY_TYPE) or marks.get(labels.GROUP_CAPACITY_TYPE, "ON_DEMAND")
         self._log.record(
             "node.created",
             node=name,

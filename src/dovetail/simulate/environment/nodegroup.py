@@ -19,7 +19,6 @@ from dovetail.simulate.scenario.scenario import Scenario
 from dovetail.simulate.scenario.schema import NodeGroup
 
 _GROUP = "eks.amazonaws.com/nodegroup"
-_GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
 # Labels that every node of the cloud carries; the rest of a type's labels is Karpenter's own.
 _CLOUD_LABELS = (labels.ARCH, labels.OS, labels.INSTANCE_TYPE, labels.REGION)
 
@@ -165,7 +164,7 @@ def member(group: NodeGroup, kind: InstanceType, offering: Offering, place: Plac
             labels.REGION: place.region,
             labels.HOSTNAME: name,
             _GROUP: group.name,
-            _GROUP_CAPACITY: capacity_label,
+            labels.GROUP_CAPACITY_TYPE: capacity_label,
             **group.labels,
         },
         taints=tuple(Taint(key=t.key, value=t.value, effect=t.effect) for t in group.taints),

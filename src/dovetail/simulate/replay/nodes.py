@@ -21,7 +21,6 @@ from dovetail.units.timestamp import parse_rfc3339
 
 Document = dict[str, Any]
 _GROUP = "eks.amazonaws.com/nodegroup"
-_GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
 _OTHERS = (
     "kubernetes.io/",
     "k8s.io/",
@@ -182,7 +181,7 @@ def node_groups(manifests: Sequence[Manifest], region: str) -> tuple[list[Docume
         if kind not in sold or labels.ZONE not in stamped:
             unknown[kind or "no instance type"] += 1
             continue
-        spot = stamped.get(_GROUP_CAPACITY, "") in _SPOT_WORDS
+        spot = stamped.get(labels.GROUP_CAPACITY_TYPE, "") in _SPOT_WORDS
         taints = tuple(
             (taint.key, taint.value, taint.effect)
             for taint in node.spec.taints

@@ -34,7 +34,6 @@ NODE_AGE = f"{_COMPUTED}age"
 # Ours, to sort by: none of them can be the label of a node.
 NAME, PRICE, USAGE, POD_COUNT = "@name", "@price", "@usage", "@pods"
 _COMPUTE = "eks.amazonaws.com/compute-type"
-_GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
 _PROVISIONED = "CapacityProvisioned"
 _CORDONING = ("karpenter.sh/disruption", labels.DISRUPTED_TAINT)
 _KINDS = {"on-demand": "On-Demand", "spot": "Spot", "reserved": "Reserved"}
@@ -486,7 +485,7 @@ def _kind(stamped: Mapping[str, str]) -> str:
     compute = stamped.get(_COMPUTE, "")
     if compute == "fargate":
         return "Fargate"
-    capacity = stamped.get(labels.CAPACITY_TYPE) or stamped.get(_GROUP_CAPACITY, "").lower().replace("_", "-")
+    capacity = labels.capacity_type(stamped)
     return _KINDS.get(capacity, ABSENT) + ("/Auto" if compute == "auto" else "")
 
 
