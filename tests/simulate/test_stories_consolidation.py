@@ -176,8 +176,8 @@ def test_what_is_decided_is_exported() -> None:
     assert world.metrics.value(metrics.MOVES, **series_of_pool) == len(kinds)
     assert len(world.metrics.observed(metrics.SCORE, **series_of_pool)) == len(kinds)
     nodes = len(world.state.all(Node))
-    assert world.metrics.value(metrics.ALLOWED, nodepool="general", reason="Underutilized") == nodes
-    assert world.metrics.value(metrics.CONSUMING, nodepool="general", reason="Underutilized") == 0
+    assert world.metrics.value(metrics.ALLOWED, nodepool="general", reason="underutilized") == nodes
+    assert world.metrics.value(metrics.CONSUMING, nodepool="general", reason="underutilized") == 0
     assert world.metrics.value(metrics.ELIGIBLE, reason="underutilized") == nodes
     # It fell when half of the pods went, and rose again as far as three zones allow.
     ratio = world.metrics.value(efficiency.RATIO) or 0
