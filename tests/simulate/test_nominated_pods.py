@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 from aws_cloud import REGION
 from msgspec.structs import replace
-from operated import Operated, daemonset, play, pod, pool, replicas
+from operated import LATENCIES, Operated, daemonset, play, pod, pool, replicas
 from stories import inflate
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, Forbidden
+from dovetail.controllers.provisioning import nominate
 from dovetail.controllers.provisioning.nominate import LONGEST_SHOW, NOMINATIONS
 from dovetail.controllers.provisioning.openings import FEW_PODS
 from dovetail.model import labels
+from dovetail.simulate.scenario.latency import Distribution
 from dovetail.testing.guests import node_class
 
 MARK = labels.NOMINATED
@@ -229,6 +231,23 @@ def test_where_no_pod_is_nominated_nodes_that_were_planned_to_open_first_do_so_a
     opened = [len(one["nodes"]) for one in world.records("nodes.opened")]
     assert opened[0] > 30
     assert sum(opened) == len(decision["claims"])
+
+
+def test_with_the_first_node_that_was_held_for_long_enough_all_that_are_up_open(monkeypatch: Any) -> None:
+    """Alone it would be filled with the pods that come first, and the others from the middle of the queue."""
+    monkeypatch.setattr(nominate, "LONGEST_HOLD", 20 * SECOND)
+    monkeypatch.setitem(LATENCIES, "boot", Distribution(30 * SECOND, 0.5))
+
+    async def script(world: Operated) -> None:
+        few = inflate(40, **spread("inflate", labels.HOSTNAME))
+        world.create(node_class(), pool(), replicas("a-small", FEW_PODS, cpu="900m"), few)
+        await until_bound(world)
+
+    world = play(script, nominate_pods=False)
+    up = [one["t"] for one in world.records("node.ready")]
+    first = world.records("nodes.opened")[0]
+    assert max(up) > first["t"]
+    assert len(first["nodes"]) > 10
 
 
 def test_a_rival_that_carries_plans_out_as_they_come_holds_no_node() -> None:

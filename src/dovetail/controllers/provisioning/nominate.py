@@ -339,7 +339,7 @@ class Nominator:
             return None
         if not self._any_opens():
             return SECOND
-        behind = self._holds and self._behind()
+        behind = self._holds and self._behind() and not self._late()
         ready = {name: self._held[name] for name in self._candidates(behind) if self._opens(name, behind)}
         ready |= {name: self._held[name] for name in self._bootstrap.first()}
         rests = False
@@ -380,7 +380,7 @@ class Nominator:
         first = planned_first(planned)
         if len(first) > 1:
             return self._began(ready, (first, *one_by_one(name for name in planned if name not in first)))
-        few = 1 < len(ready) <= MOST_NODES and not idle and not overdue
+        few = 1 < len(ready) <= MOST_NODES and not idle
         openings = self._openings(ready, waiting) if few else None
         if openings is None:
             self._order = ()
@@ -534,6 +534,15 @@ class Nominator:
         for name in found:
             heapq.heappush(self._overdue, (self._held_until(name) or 0, name))
         return found
+
+    def _late(self) -> bool:
+        """True iff a node that waits for its turn was held for long enough: all that are up open in theirs.
+
+        By itself it would be filled with the pods that come first, and the others open in the middle of the
+        queue: of 1,803 pods on 213 nodes 139 that had come first were left over.
+        """
+        machines = (Machine(self._held[n], self._state.claim_of(self._held[n])) for n in self._due())
+        return any(up(machine) and self._in_turn(machine) for machine in machines)
 
     def _held_until(self, name: str) -> int | None:
         """The instant at which a held node opens, whatever it waits for; None: that is not known yet."""

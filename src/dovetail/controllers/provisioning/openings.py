@@ -12,9 +12,10 @@ ten plans for 263 to 530 pods were expected at 1.02 and 1.01 of the same with 4 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TypeVar
 
 from dovetail.api.core import Pod, Taint
 from dovetail.base.streams import stream
@@ -42,6 +43,9 @@ STEPS = 150_000  # of a search, of about 5 us each: 1,100 of them are a play of 
 # without any and with twelve to 24.24 and 24.27.
 _SHUFFLED = 6
 
+SLICE = 10_000  # steps without a stop: 1,600 pods on 250 nodes take 400,000
+
+Answer = TypeVar("Answer")
 Groups = tuple[tuple[str, ...], ...]  # names of nodes that open together, in the order in which these do
 
 
@@ -122,6 +126,10 @@ class Openings:
 
     def play(self, groups: Groups) -> Filled:
         """Open one group after the other; after each the scheduler tries all pods until none fits."""
+        return _ended(self.playing(groups))
+
+    def playing(self, groups: Groups) -> Generator[None, None, Filled]:
+        """The same, with a stop after each SLICE of steps, at which others may have their turn."""
         taints = {name: self._view.nodes[name].taints for name in self.closed}
         at: dict[str, str] = {}
         idle: list[str] = []
@@ -131,7 +139,7 @@ class Openings:
                 self._open(name)
             there += names
             before = len(at)
-            waiting = self.fill(waiting, names, there, at)
+            waiting = yield from self._filling(waiting, names, there, at)
             idle += names if len(at) == before else ()
         self.take_back({pod.key: pod for pod in self.waiting if pod.key in at}, at)
         for name, kept in taints.items():
@@ -173,14 +181,22 @@ class Openings:
         What found none before fits on the `fresh` nodes at most, unless its place hangs on where others are:
         one that is bound may have made way for those, which are tried again after all others.
         """
+        return _ended(self._filling(waiting, fresh, there, at))
+
+    def _filling(
+        self, waiting: Sequence[Pod], fresh: Sequence[str], there: Sequence[str], at: dict[str, str]
+    ) -> Generator[None, None, list[Pod]]:
         # By kind, how many had a place when one was refused, and whether a rule about others had refused it.
         refused: dict[object, tuple[int, bool]] = {}
         left: dict[str, Pod] = {}
         looking: dict[str, object] = {}  # by key the kind of each of them that such a rule refused
-        turns = waiting
+        turns, until = waiting, self.steps + SLICE
         while turns:
             again: list[Pod] = []
             for pod in turns:
+                if self.steps >= until:
+                    until = self.steps + SLICE
+                    yield
                 kind = self._kinds[pod.key]
                 looks = kind in self._wakes
                 state, known = len(at) if looks else 0, refused.get(kind)
@@ -263,6 +279,16 @@ def in_queue(pods: Iterable[Pod]) -> list[Pod]:
     with those after it: by age, 102 pods were found to be tried in another order, and 23 were left over.
     """
     return sorted(pods, key=lambda pod: (int(pod.metadata.resource_version or 0), pod.key))
+
+
+def _ended(work: Generator[None, None, Answer]) -> Answer:
+    """What it comes to, without a stop."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
 
 
 def _kind(pod: Pod) -> object:

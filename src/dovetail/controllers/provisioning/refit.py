@@ -14,7 +14,16 @@ hour with nodes that open as they come, to 15.36 in the order of the queue, and 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -173,9 +182,8 @@ class Refit:
             nodes, pods = self._nodes(plan), self._to_play(plan)
             openings = Openings(self._view(nodes.values()), pods, nodes)
             names = tuple(nodes)
-            filled = openings.play((names[:first], *one_by_one(names[first:])))
+            filled = await self._paused(openings.playing((names[:first], *one_by_one(names[first:]))))
             self._steps -= openings.steps
-            await self._pause()
             played = _Played(plan, nodes, filled, plan.cost.hourly)
             if not filled.left:
                 return played
@@ -200,14 +208,23 @@ class Refit:
             if least and one.hourly >= least:
                 break
             nodes = {name: _roomier(node) for name, node in one.nodes.items()}
-            filled = Openings(self._view(nodes.values()), self._to_play(one.plan), nodes).play(
-                one.filled.groups
-            )
-            await self._pause()
+            openings = Openings(self._view(nodes.values()), self._to_play(one.plan), nodes)
+            filled = await self._paused(openings.playing(one.filled.groups))
             hourly = max(one.hourly, one.plan.cost.hourly + await self._more(one.plan, nodes, filled))
             if not least or hourly < least:
                 best, least = one, hourly
         return best
+
+    async def _paused(self, playing: Generator[None, None, Filled]) -> Filled:
+        """What the play comes to, with pauses."""
+        try:
+            while True:
+                next(playing)
+                await self._pause()
+        except StopIteration as end:
+            filled: Filled = end.value
+        await self._pause()
+        return filled
 
     async def _improved(self, best: _Played) -> _Played:
         """The same with some of its nodes made anew, for as long as that costs less."""
