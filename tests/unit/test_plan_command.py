@@ -16,6 +16,7 @@ from dovetail.cli.searching import progress
 from dovetail.cloud import catalog
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.live import FORMAT, LiveRegion, Row
+from dovetail.units.quantity import parse_quantity
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 
@@ -325,6 +326,93 @@ def test_pods_are_as_their_namespace_has_them(
     assert "1 pod of the namespace default would be refused by the API server: exceeded quota: few" in (
         captured.err
     )
+
+
+RUNTIME = """\
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: kata}
+handler: kata
+overhead: {podFixed: {cpu: 600m}}
+scheduling:
+  nodeSelector: {kubernetes.io/arch: amd64}
+  tolerations: [{key: kata, operator: Exists}]
+---
+"""
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given", "not given"])
+def test_pods_are_as_their_runtime_class_has_them(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str], given: bool
+) -> None:
+    """With its overhead no two of them go onto a node of 4, and the pool's taint is tolerated."""
+    tainted = POOL.replace("    spec:\n", "    spec:\n      taints: [{key: kata, effect: NoSchedule}]\n", 1)
+    pods = PODS.replace("containers:", "runtimeClassName: kata\n      containers:", 1)
+    files = write(tmp_path, tainted if given else POOL, pods, RUNTIME if given else "")
+    assert run(["plan", "-f", files, "--instance-types", str(types), "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert found["unschedulable"] == []
+    each = 2100 if given else 1500
+    asked = sum(parse_quantity(claim["requests"]["cpu"]).milli() for claim in found["nodeClaims"])
+    assert asked == 3 * each
+    assert ("no RuntimeClass kata is among the manifests" in captured.err) is not given
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
+def test_a_device_tolerates_the_taint_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """As on EKS; nodes of a DaemonSet's pods are chosen before admission sees them."""
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "gpu"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "d"},
+                    "requirements": [],
+                    "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}],
+                }
+            }
+        },
+    }
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "d"},
+        "spec": {
+            "role": "r",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"tags": {"a": "b"}}],
+            "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
+        },
+    }
+    asked = {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
+
+    def workload(kind: str, name: str, resources: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]},
+                },
+            },
+        }
+
+    texts = [pool, node_class, workload("Deployment", "train", asked)]
+    if kind == "DaemonSet":
+        texts.append(workload(kind, "agent", asked))
+    files = write(tmp_path, "\n---\n".join(map(json.dumps, texts)))
+    found = answer(capsys, "-f", files, "--region", "us-east-1")
+    assert found["unschedulable"] == []
+    (claim,) = found["nodeClaims"]
+    assert claim["requests"]["nvidia.com/gpu"] == "1"
 
 
 CLASS_OF_VOLUMES = """\

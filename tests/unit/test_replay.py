@@ -218,11 +218,15 @@ def test_a_dump_need_not_have_classes_of_priorities_and_volumes(tmp_path: Path) 
         "scaleTargetRef": {"name": "web"},
         "triggers": [{"type": "cpu", "metadata": {"value": "65"}}],
     }
-    items = [web, database, lone, plain, newer, busy, node("n1", "us-east-1a")]
+    limits = [{"type": "Container", "defaultRequest": {"memory": "96Mi"}}]
+    ranges = served("LimitRange", "usual", spec={"limits": limits})
+    quota = served("ResourceQuota", "few", spec={"hard": {"pods": "5"}}, status={"used": {"pods": "5"}})
+    items = [web, database, lone, plain, newer, busy, ranges, quota, node("n1", "us-east-1a")]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     folder = tmp_path / "kept"
     assumed = write_replay(read([path, POOL]).manifests, Wanted("x", "us-east-1", length=5 * MINUTE), folder)
     assert assumed["PriorityClasses that the snapshot lacks"].endswith("high: 1000, unseen: 0")
+    assert assumed["RuntimeClasses that the snapshot lacks"].endswith("kata: overhead")
     assert assumed["StorageClasses that the snapshot lacks"].endswith(": gp3")
     assert assumed["ScaledObjects without a cron trigger"].startswith("1 are not played")
     refused = assumed["objects that the simulated API server does not take"]
@@ -230,6 +234,12 @@ def test_a_dump_need_not_have_classes_of_priorities_and_volumes(tmp_path: Path) 
     scenario = load(folder)
     classes = {item.object.KIND: item.document for item in scenario.manifests}
     assert classes["PriorityClass"]["metadata"]["name"] == "unseen"
+    assert classes["RuntimeClass"]["overhead"] == {"podFixed": {"cpu": "250m"}}
+    assert classes["LimitRange"]["spec"] == {"limits": limits}
+    assert (
+        classes["ResourceQuota"]["spec"] == {"hard": {"pods": "5"}}
+        and "status" not in (classes["ResourceQuota"])
+    )
     high = next(item.document for item in scenario.manifests if item.object.metadata.name == "high")
     assert (high["value"], high["preemptionPolicy"]) == (1000, "Never")
     bound = {item["pod"] for item in simulate(scenario).records if item["kind"] == "pod.bound"}

@@ -172,6 +172,7 @@ class PodSpec(Part, frozen=True, kw_only=True, weakref=True):
     init_containers: tuple[Container, ...] = ()
     resources: ResourceRequirements | None = None
     overhead: ResourceList = {}
+    runtime_class_name: str = ""
     node_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None

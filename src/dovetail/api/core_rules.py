@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dovetail.api.names import label_key_faults, label_value_faults
+from dovetail.api.pod_resources import whole_fault
 from dovetail.api.rules import Rule, rule
 from dovetail.units.quantity import Quantity, parse_quantity
 
@@ -242,6 +243,9 @@ def host_ports_are_distinct(spec: Value) -> bool:
     return len(ports) == len(set(ports))
 
 
+whole_holds_containers = Rule("whole_holds_containers", explain=whole_fault, at="resources")
+
+
 @rule("must be greater than or equal to 0", at="status")
 def room_not_negative(node: Value) -> bool:
     status = node.get("status")
@@ -277,7 +281,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
         one_controller,
     ),
     "V1Pod": (deletion_cost_is_number,),
-    "V1PodSpec": (some_container, containers_have_own_names, host_ports_are_distinct),
+    "V1PodSpec": (
+        some_container,
+        containers_have_own_names,
+        host_ports_are_distinct,
+        whole_holds_containers,
+    ),
     "V1Node": (room_not_negative,),
     "V1DeploymentSpec": (*_SELECTOR, always_restarts, replicas_not_negative, replicas_within_32_bits),
     "V1ReplicaSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative, replicas_within_32_bits),

@@ -10,6 +10,7 @@ from typing import Any
 
 from dovetail.api.core_rules import ENUMS, RULES
 from dovetail.api.karpenter.common_schema import ANY, BOOLEAN, INTEGER, QUANTITY, STRING
+from dovetail.api.pod_resources import default_whole
 from dovetail.api.schema import Schema
 
 _SCALARS = {
@@ -96,3 +97,5 @@ def default_pod_spec(spec: dict[str, Any]) -> None:
         if spec.get("hostNetwork"):
             for port in container.get("ports", ()):
                 port.setdefault("hostPort", port.get("containerPort", 0))
+    if spec.get("resources"):
+        default_whole(spec)

@@ -33,6 +33,7 @@ KINDS: tuple[type[Object], ...] = (
     workloads.CSINode,
     workloads.VolumeAttachment,
     workloads.PriorityClass,
+    workloads.RuntimeClass,
     keda.ScaledObject,
     keda.ScaledJob,
     Lease,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dovetail.api.core import NodeSelectorTerm, PersistentVolumeClaim, PodTemplateSpec, SelectorRequirement
+from dovetail.api.core import (
+    NodeSelectorTerm,
+    PersistentVolumeClaim,
+    PodTemplateSpec,
+    ResourceList,
+    SelectorRequirement,
+    Toleration,
+)
 from dovetail.api.meta import Condition, LabelSelector, Object, Part
 from dovetail.units.quantity import Quantity
 
@@ -323,3 +330,22 @@ class PriorityClass(Object, frozen=True, kw_only=True):
     value: int = 0
     global_default: bool = False
     preemption_policy: str = "PreemptLowerPriority"
+
+
+class Overhead(Part, frozen=True, kw_only=True):
+    pod_fixed: ResourceList = {}
+
+
+class RuntimeScheduling(Part, frozen=True, kw_only=True):
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class RuntimeClass(Object, frozen=True, kw_only=True):
+    API_VERSION: ClassVar[str] = "node.k8s.io/v1"
+    KIND: ClassVar[str] = "RuntimeClass"
+    PLURAL: ClassVar[str] = "runtimeclasses"
+    NAMESPACED: ClassVar[bool] = False
+
+    overhead: Overhead | None = None
+    scheduling: RuntimeScheduling = RuntimeScheduling()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +13,15 @@ import msgspec
 
 from dovetail.api.admission import NAMESPACE_NAME
 from dovetail.api.codec import decode
-from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import (
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSpec,
+    ResourceList,
+)
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -24,14 +31,17 @@ from dovetail.api.namespaces import LimitRange, ResourceQuota
 from dovetail.api.services import ReplicationController
 from dovetail.api.workloads import (
     BUILT_IN_PRIORITIES,
+    CronJob,
     CSINode,
     DaemonSet,
     Deployment,
     HorizontalPodAutoscaler,
     Job,
+    Overhead,
     PodDisruptionBudget,
     PriorityClass,
     ReplicaSet,
+    RuntimeClass,
     StatefulSet,
     StorageClass,
 )
@@ -47,8 +57,9 @@ from dovetail.cloud.catalog.file import read_instance_types
 from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
-from dovetail.model.allowances import Quotas, admitted, filled
+from dovetail.model.allowances import Quotas
 from dovetail.model.offering import InstanceType
+from dovetail.model.pod_admission import PodAdmission
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
 from dovetail.model.volumes import DEFAULT_CLASS, binds, completed
@@ -247,9 +258,9 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
     counted = tuple(item for item in _counted(reading) if id(item) not in left_out)
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
-    classes, rules = _of(given, PriorityClass), _Rules(given)
-    missing, copied = _missing_pods(counted, pods, copying=copying and not rules.any)
-    pods, missing = rules.admitted(_of_class(pods, classes), _of_class(missing, classes))
+    rules = _Rules(given, pods)
+    missing, copied = _missing_pods(counted, pods, rules, copying=copying and not rules.of_namespaces)
+    pods, missing = rules.allowed(rules.filled(pods), missing)
     volumes = {volume.metadata.name: volume for volume in _of(given, PersistentVolume)}
     claims = tuple(
         completed(claim) if binds(claim, volumes.get(claim.spec.volume_name)) else claim
@@ -278,48 +289,78 @@ def _of(given: tuple[Object, ...], kind: type[Kind]) -> tuple[Kind, ...]:
 
 
 class _Rules:
-    """What the LimitRanges and ResourceQuotas among the objects make of pods, as a server would have it."""
+    """What classes, LimitRanges and ResourceQuotas make of pods, as a server would have it."""
 
-    def __init__(self, given: tuple[Object, ...]) -> None:
-        self._ranges: dict[str, list[LimitRange]] = {}
+    def __init__(self, given: tuple[Object, ...], pods: tuple[Pod, ...]) -> None:
+        ranges: dict[str, list[LimitRange]] = {}
         for one in sorted(_of(given, LimitRange), key=lambda one: one.key):
-            self._ranges.setdefault(one.metadata.namespace, []).append(one)
-        self._quotas = _of(given, ResourceQuota)
-        self.any = bool(self._ranges or self._quotas)
+            ranges.setdefault(one.metadata.namespace, []).append(one)
+        quotas = _of(given, ResourceQuota)
+        self._priorities = _of(given, PriorityClass)
+        runtimes = {one.metadata.name: one for one in _of(given, RuntimeClass)}
+        runtimes |= _runtime_stand_ins(given, runtimes)
+        self._admission = PodAdmission(ranges, runtimes, Quotas(quotas, filter(_stored, pods)))
+        self.of_namespaces = bool(ranges or quotas)
 
-    def admitted(
-        self, pods: tuple[Pod, ...], missing: tuple[Pod, ...]
-    ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-        """The same without those that would be refused, of which notes tell; one that a server has stays."""
-        if not self.any:
-            return pods, missing
-        room, refused = Quotas(self._quotas, filter(_stored, pods)), Counter[tuple[str, str]]()
+    def filled(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        """With what their classes and LimitRanges add, of those that no server has."""
+        pods = _of_class(pods, self._priorities)
+        return tuple(pod if _stored(pod) else self._admission.filled(pod)[0] for pod in pods)
 
-        def allowed(pod: Pod) -> Iterator[Pod]:
-            if _stored(pod):
-                yield pod
-                return
-            namespace = pod.metadata.namespace
-            made, why = admitted(pod, self._ranges.get(namespace, ()), room)
-            if why:
-                refused[namespace, why] += 1
-            else:
-                yield made
-
-        found = tuple(tuple(chain.from_iterable(map(allowed, each))) for each in (pods, missing))
+    def allowed(self, *given: tuple[Pod, ...]) -> Iterator[tuple[Pod, ...]]:
+        """After `filled`, without those that would be refused, of which notes tell."""
+        refused = Counter[tuple[str, str]]()
+        for pods in given:
+            found = []
+            for pod in pods:
+                why = "" if _stored(pod) else self._admission.admitted(pod)[1]
+                if why:
+                    refused[pod.metadata.namespace, why] += 1
+                else:
+                    found.append(pod)
+            yield tuple(found)
         for (namespace, why), count in refused.most_common(_MOST_NOTES):
             number = "1 pod of" if count == 1 else f"{count} pods of"
             note(f"{number} the namespace {namespace} would be refused by the API server: {why}")
-        return found[0], found[1]
 
     def of_daemons(self, daemonset: DaemonSet) -> DaemonSet:
-        """With a template as pods of it would be, as long as none shows what they are."""
-        own = self._ranges.get(daemonset.metadata.namespace)
-        if not own:
-            return daemonset
+        """With a template as pods of it would be, as long as none shows what they are.
+
+        Taints are held against what it tolerates itself: no pod is made for a node that it does not tolerate.
+        """
         spec = daemonset.spec
-        made = msgspec.structs.replace(spec.template, spec=filled(spec.template.spec, own))
-        return msgspec.structs.replace(daemonset, spec=msgspec.structs.replace(spec, template=made))
+        pod = Pod(metadata=Meta(namespace=daemonset.metadata.namespace), spec=spec.template.spec)
+        made = self._admission.filled(pod)[0].spec
+        if made is pod.spec:
+            return daemonset
+        made = msgspec.structs.replace(made, tolerations=pod.spec.tolerations)
+        template = msgspec.structs.replace(spec.template, spec=made)
+        return msgspec.structs.replace(daemonset, spec=msgspec.structs.replace(spec, template=template))
+
+
+def _runtime_stand_ins(given: tuple[Object, ...], known: Collection[str]) -> dict[str, RuntimeClass]:
+    """Classes that pods name and that are not given: with the overhead that one of their pods has, if any."""
+    specs = [pod.spec for pod in _of(given, Pod)]
+    specs += [
+        one.spec.template.spec
+        for one in given
+        if isinstance(one, Deployment | ReplicaSet | StatefulSet | DaemonSet | Job)
+    ]
+    specs += [one.spec.job_template.spec.template.spec for one in _of(given, CronJob)]
+    found: dict[str, ResourceList] = {}
+    for spec in specs:
+        name = spec.runtime_class_name
+        if name and name not in known:
+            found[name] = found.get(name) or spec.overhead
+    if found and not any(one.metadata.uid for one in given):
+        note(
+            f"no RuntimeClass {', '.join(sorted(found))} is among the manifests: what it adds to pods, "
+            "overhead and where they may run, is not counted"
+        )
+    return {
+        name: RuntimeClass(metadata=Meta(name=name), overhead=Overhead(pod_fixed=fixed) if fixed else None)
+        for name, fixed in found.items()
+    }
 
 
 def _stored(pod: Pod) -> bool:
@@ -355,18 +396,32 @@ def _stand_ins(
 
 
 def _of_class(pods: tuple[Pod, ...], classes: tuple[PriorityClass, ...]) -> tuple[Pod, ...]:
-    """With the priority that a server would give them, 0 where the class is not among the manifests."""
-    values = BUILT_IN_PRIORITIES | {one.metadata.name: one.value for one in classes}
-    default = min((one.value for one in classes if one.global_default), default=0)
-    if not default and not any(pod.spec.priority_class_name for pod in pods):
+    """With what a server would give them of their class, 0 where the class is not among the manifests."""
+    known = {name: PriorityClass(value=value) for name, value in BUILT_IN_PRIORITIES.items()}
+    known |= {one.metadata.name: one for one in classes}
+    default = min(
+        (one for one in classes if one.global_default), key=lambda one: one.value, default=PriorityClass()
+    )
+    if not default.metadata.name and not any(pod.spec.priority_class_name for pod in pods):
         return pods
+    made: dict[int, PodSpec] = {}  # by the identity of a spec, which its pods share
     found = []
     for pod in pods:
         name = pod.spec.priority_class_name
-        value = values.get(name, 0) if name else default
-        known = value == pod.spec.priority or pod.metadata.uid  # a server has said it
-        spec = pod.spec if known else msgspec.structs.replace(pod.spec, priority=value)
-        found.append(pod if known else msgspec.structs.replace(pod, spec=spec))
+        if pod.metadata.uid:  # a server has said it
+            found.append(pod)
+            continue
+        spec = made.get(id(pod.spec))
+        if spec is None:
+            one = known.get(name, PriorityClass()) if name else default
+            policy = pod.spec.preemption_policy or one.preemption_policy
+            spec = made[id(pod.spec)] = msgspec.structs.replace(
+                pod.spec,
+                priority_class_name=name or default.metadata.name,
+                priority=one.value,
+                preemption_policy=policy,
+            )
+        found.append(msgspec.structs.replace(pod, spec=spec))
     return tuple(found)
 
 
@@ -393,7 +448,7 @@ def _own(manifests: tuple[Manifest, ...]) -> Iterator[Manifest]:
 
 
 def _missing_pods(
-    given: tuple[Manifest, ...], pods: tuple[Pod, ...], *, copying: bool
+    given: tuple[Manifest, ...], pods: tuple[Pod, ...], rules: _Rules, *, copying: bool
 ) -> tuple[tuple[Pod, ...], tuple[Copied, ...]]:
     """What the workloads still ask for beside the pods that are given, and what is only counted."""
     owned: dict[tuple[str, str], list[str]] = {}
@@ -423,7 +478,7 @@ def _missing_pods(
     missing: list[Pod] = []
     copied: list[Copied] = []
     for item, workload, there, times in asking:
-        lacking = pods_of(workload, there)
+        lacking = rules.filled(pods_of(workload, there))
         if names[workload.key] > 1 and not isinstance(workload, StatefulSet):
             # A Rollout and a Deployment may have one name, their pods may not.
             prefix = item.written[0].lower()
@@ -433,7 +488,7 @@ def _missing_pods(
             copied.append(Copied.of(" ".join(item.written), lacking, times))
     for one in copied:
         if tied(missing, one) or tied(pods, one):
-            return _missing_pods(given, pods, copying=False)
+            return _missing_pods(given, pods, rules, copying=False)
     return tuple(missing), tuple(copied)
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dovetail.api.core import Container, Pod, PodSpec
+from dovetail.api.core import Pod, PodSpec
+from dovetail.api.pod_resources import with_requests
 from dovetail.api.workloads import DaemonSet
 
 # On pods and on their DaemonSet: which version of the template they are of.
@@ -112,8 +113,8 @@ def _as_it_runs(daemonset: DaemonSet, pod: PodSpec | None) -> DaemonSet:
     if pod is None:
         spec = msgspec.structs.replace(
             template,
-            containers=tuple(map(_with_requests, template.containers)),
-            init_containers=tuple(map(_with_requests, template.init_containers)),
+            containers=tuple(map(with_requests, template.containers)),
+            init_containers=tuple(map(with_requests, template.init_containers)),
         )
     else:
         spec = msgspec.structs.replace(template, **{field: getattr(pod, field) for field in _ASKED})
@@ -124,15 +125,6 @@ def _as_it_runs(daemonset: DaemonSet, pod: PodSpec | None) -> DaemonSet:
 
 def _alike(one: DaemonSet, other: DaemonSet) -> bool:
     return _asks(one.spec.template.spec) == _asks(other.spec.template.spec)
-
-
-def _with_requests(container: Container) -> Container:
-    """What has a limit alone asks for as much."""
-    resources = container.resources
-    if resources.limits.keys() <= resources.requests.keys():
-        return container
-    requests = {**resources.limits, **resources.requests}
-    return msgspec.structs.replace(container, resources=msgspec.structs.replace(resources, requests=requests))
 
 
 def _asks(spec: PodSpec) -> object:

@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail.api.core import Container, Pod, PodSpec, ResourceList
 from dovetail.api.namespaces import LimitRange, LimitRangeItem, ResourceQuota, ScopeRequirement
+from dovetail.api.pod_resources import of_the_whole
 from dovetail.model.resources import CPU, MEMORY, amounts, pod_limits, pod_requests, quantities
 from dovetail.units.quantity import Quantity
 
@@ -19,12 +20,6 @@ _LIMITS, _REQUESTS = "limits.", "requests."
 _TOLD = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 # Scopes of pods that no quota here is about: they end by a deadline of their own, or reach other namespaces.
 _OTHERS = ("Terminating", "CrossNamespacePodAffinity")
-
-
-def admitted(pod: Pod, ranges: Sequence[LimitRange], quotas: Quotas) -> tuple[Pod, str]:
-    """The pod as the server makes it, and why it refuses it; "" if it does not, and the quotas count it."""
-    made = msgspec.structs.replace(pod, spec=filled(pod.spec, ranges))
-    return made, refusal(made, ranges) or quotas.refusal(made)
 
 
 def filled(spec: PodSpec, ranges: Iterable[LimitRange]) -> PodSpec:
@@ -55,6 +50,12 @@ def _filled(container: Container, requests: ResourceList, limits: ResourceList) 
 def refusal(pod: Pod, ranges: Sequence[LimitRange]) -> str:
     """Why the namespace's LimitRanges do not allow the pod, after `filled`; "" if they do."""
     spec, found = pod.spec, []
+    # What a RuntimeClass adds counts for quotas alone.
+    bare = (
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, overhead={}))
+        if spec.overhead
+        else pod
+    )
     for number, one in enumerate(spec.containers):
         resources = one.resources
         found += [
@@ -68,7 +69,7 @@ def refusal(pod: Pod, ranges: Sequence[LimitRange]) -> str:
             for one in (*spec.containers, *spec.init_containers):
                 found += _broken(item, one.resources.requests, one.resources.limits)
         elif item.type == "Pod":
-            found += _broken(item, quantities(pod_requests(pod)), quantities(pod_limits(pod)))
+            found += _broken(item, quantities(pod_requests(bare)), quantities(pod_limits(bare)))
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
 
 
@@ -119,8 +120,11 @@ class Quotas:
             if not _within(quota, pod):
                 continue
             hard = quota.spec.hard
+            # Whoever says it for the pod as a whole need not say it for its containers.
             lacking = [
-                f"{name} for: {','.join(of)}" for name in _TOLD if name in hard and (of := _lack(pod, name))
+                f"{name} for: {','.join(sorted(of))}"
+                for name in _TOLD
+                if name in hard and not _says_whole(pod) and (of := _lack(pod, name))
             ]
             if lacking:
                 return f"failed quota: {quota.metadata.name}: must specify {'; '.join(sorted(lacking))}"
@@ -184,6 +188,21 @@ def _lack(pod: Pod, name: str) -> list[str]:
     return [one for one, given in said if _bare(name) not in given]
 
 
+def _says_whole(pod: Pod) -> bool:
+    whole = pod.spec.resources
+    return whole is not None and any(map(of_the_whole, (*whole.requests, *whole.limits)))
+
+
+def _best_effort(spec: PodSpec) -> bool:
+    """True iff neither the pod nor a container says how much CPU or memory it needs or may have."""
+    parts = [one.resources for one in (*spec.containers, *spec.init_containers)]
+    parts += [spec.resources] if spec.resources is not None else []
+    given = (
+        amounts.get(name) for one in parts for amounts in (one.requests, one.limits) for name in (CPU, MEMORY)
+    )
+    return not any(amount is not None and amount.nanos > 0 for amount in given)
+
+
 def _within(quota: ResourceQuota, pod: Pod) -> bool:
     """True iff the quota's scopes are about the pod."""
     plain = (ScopeRequirement(scope_name=name, operator="Exists") for name in quota.spec.scopes)
@@ -194,11 +213,7 @@ def _holds(scope: ScopeRequirement, pod: Pod) -> bool:
     if scope.scope_name in _OTHERS:
         return False
     if scope.scope_name.endswith("BestEffort"):
-        best = not any(
-            one.resources.requests or one.resources.limits
-            for one in (*pod.spec.containers, *pod.spec.init_containers)
-        )
-        return best is (scope.scope_name == "BestEffort")
+        return _best_effort(pod.spec) is (scope.scope_name == "BestEffort")
     if scope.scope_name != "PriorityClass":
         return True
     name = pod.spec.priority_class_name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dovetail.api.core import Container, Pod, PodSpec, ResourceList
+from dovetail.api.core import Pod, PodSpec, ResourceList
+from dovetail.api.pod_resources import as_quantities, at_once, nanos, plus
 from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.units.quantity import Quantity
 
@@ -111,10 +112,10 @@ def pod_requests(pod: Pod) -> Resources:
 
 @by_identity(MOST_PODS)
 def _requests(spec: PodSpec) -> Resources:
-    total = _containers(spec.containers, spec.init_containers, "requests")
+    total = at_once(spec.containers, spec.init_containers, "requests")
     if spec.resources is not None:
-        total.update(_nanos(spec.resources.requests))
-    return _whole(_plus(total, _nanos(spec.overhead)) if spec.overhead else total)
+        total.update(nanos(spec.resources.requests))
+    return _whole(plus(total, nanos(spec.overhead)) if spec.overhead else total)
 
 
 def pod_quantities(pod: Pod) -> ResourceList:
@@ -127,62 +128,22 @@ def pod_quantities(pod: Pod) -> ResourceList:
         and spec.resources is None
     ):
         return spec.containers[0].resources.requests  # most pods
-    total = _containers(spec.containers, spec.init_containers, "requests")
-    written = [item.resources.requests for item in (*spec.containers, *spec.init_containers)]
+    found = as_quantities(spec.containers, spec.init_containers, "requests")
     if spec.resources is not None:
-        total.update(_nanos(spec.resources.requests))
-        written.insert(0, spec.resources.requests)
-    if spec.overhead:
-        total = _plus(total, _nanos(spec.overhead))
-        written.append(spec.overhead)
-    styles = {name: quantity.style for each in reversed(written) for name, quantity in each.items()}
-    return {name: Quantity(amount, styles[name]) for name, amount in total.items()}
+        found.update(spec.resources.requests)
+    for name, amount in spec.overhead.items():
+        have = found.get(name, Quantity(0, amount.style))
+        found[name] = Quantity(have.nanos + amount.nanos, have.style)
+    return found
 
 
 def pod_limits(pod: Pod) -> dict[str, int]:
     """What a pod may use at most, including `pods: 1`; a name without any limit is absent."""
-    total = _containers(pod.spec.containers, pod.spec.init_containers, "limits")
-    overhead = _nanos(pod.spec.overhead)
-    return _whole(_plus(total, {name: amount for name, amount in overhead.items() if name in total}))
-
-
-def _containers(running: tuple[Container, ...], first: tuple[Container, ...], kind: str) -> dict[str, int]:
-    """The most that is needed at once, in nano-units.
-
-    Init containers run one by one before the others; those that restart (sidecars) stay, beside the init
-    containers after them and beside all that run.
-    """
-
-    def wants(container: Container) -> dict[str, int]:
-        resources = container.resources
-        return _nanos(resources.requests if kind == "requests" else resources.limits)
-
-    if len(running) == 1 and not first:  # most pods
-        return wants(running[0])
-    total: dict[str, int] = {}
-    for container in running:
-        total = _plus(total, wants(container))
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in first:
-        need = _plus(wants(container), sidecars)
-        if container.restart_policy == "Always":
-            sidecars = need
-            total = _plus(total, wants(container))
-        peak = _most(peak, need)
-    return _most(total, peak)
-
-
-def _nanos(quantities: ResourceList) -> dict[str, int]:
-    return {name: quantity.nanos for name, quantity in quantities.items()}
-
-
-def _plus(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-    return {name: a.get(name, 0) + b.get(name, 0) for name in (*a, *b)}
-
-
-def _most(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(a.get(name, 0), b.get(name, 0)) for name in (*a, *b)}
+    spec = pod.spec
+    total = at_once(spec.containers, spec.init_containers, "limits")
+    if spec.resources is not None:
+        total.update(nanos(spec.resources.limits))
+    return _whole(plus(total, {name: one for name, one in nanos(spec.overhead).items() if total.get(name)}))
 
 
 def _whole(nanos: Mapping[str, int]) -> dict[str, int]:

@@ -201,6 +201,7 @@ class ControlPlane:
             "--endpoint-reconciler-type=none",
             f"--service-cluster-ip-range={_SERVICES}",
             "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=ExtendedResourceToleration",  # as EKS, beside the usual ones
             "--anonymous-auth=false",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             f"--client-ca-file={self.folder / 'clients.crt'}",

@@ -62,6 +62,7 @@ _OTHERS: tuple[type[Object], ...] = (
     workloads.PodDisruptionBudget,
     workloads.HorizontalPodAutoscaler,
     workloads.PriorityClass,
+    workloads.RuntimeClass,
     workloads.StorageClass,
     workloads.CSINode,
     core.PersistentVolume,

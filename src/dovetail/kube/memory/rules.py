@@ -14,7 +14,9 @@ from dovetail.kube.memory.texts import conflict, forbidden_cause, invalid
 Document = dict[str, Any]
 
 # Status is a subresource of all other kinds; those lose a status given at creation, nodes excepted.
-WITHOUT_STATUS = frozenset({"Event", "StorageClass", "CSINode", "PriorityClass", "Lease"})
+WITHOUT_STATUS = frozenset(
+    {"Event", "StorageClass", "CSINode", "PriorityClass", "RuntimeClass", "LimitRange", "Lease"}
+)
 KEEPS_STATUS = frozenset({"Node"}) | WITHOUT_STATUS
 # Groups of kinds that CustomResourceDefinitions define.
 CUSTOM = frozenset({"karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "keda.sh"})

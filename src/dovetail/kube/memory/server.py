@@ -1,7 +1,7 @@
 """The requests of the API server, on documents. `client()` gives the typed port.
 
 Names and uids are drawn so that one object's never depend on another's. A new pod gets its priority from its
-class, and its overhead, and what its namespace allows it, as the admission plugins have it.
+class, and what its devices, its RuntimeClass and its namespace add to it, as the admission plugins have it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dovetail.api.core import Event, Namespace, Pod
 from dovetail.api.meta import Object
 from dovetail.api.namespaces import LimitRange, ResourceQuota
 from dovetail.api.scheme import KINDS
-from dovetail.api.workloads import BUILT_IN_PRIORITIES, PriorityClass
+from dovetail.api.workloads import BUILT_IN_PRIORITIES, PriorityClass, RuntimeClass
 from dovetail.base.clock import HOUR, Clock
 from dovetail.base.errors import ApiError, Forbidden, NotFound
 from dovetail.base.mergepatch import clone, merge
@@ -31,7 +31,8 @@ from dovetail.kube.memory.patching import apply_json
 from dovetail.kube.memory.selectors import selection
 from dovetail.kube.memory.store import Change, Key, Record, Store
 from dovetail.kube.memory.watch import Watch, parse_version
-from dovetail.model.allowances import Quotas, admitted
+from dovetail.model.allowances import Quotas
+from dovetail.model.pod_admission import PodAdmission, extended
 from dovetail.units.timestamp import to_rfc3339
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -126,6 +127,7 @@ class Names:
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
+_PREEMPTS = "PreemptLowerPriority"  # what a class says of preemption unless it says otherwise
 Observer = Callable[[Change[Any]], object]
 
 
@@ -159,10 +161,10 @@ class Journal:
 def resolve_priority(store: Store, pod: dict[str, Any]) -> None:
     """Fill in `spec.priority`, and the default class where none is named; changes the document.
 
-    Raises Forbidden for a class that does not exist, and for a priority that is not the class's.
+    Raises Forbidden for a class that does not exist, and for a priority or a policy that is not the class's.
     """
     spec = pod.setdefault("spec", {})
-    given = spec.pop("priority", None)
+    given, policy = spec.pop("priority", None), spec.pop("preemptionPolicy", None)
     _resolve(store, pod, spec)
     if given is not None and given != spec["priority"]:
         raise _forbidden(
@@ -170,30 +172,31 @@ def resolve_priority(store: Store, pod: dict[str, Any]) -> None:
             f"the integer value of priority ({given}) must not be provided in pod spec; priority admission"
             f" controller computed {spec['priority']} from the given PriorityClass name",
         )
+    computed = spec.get("preemptionPolicy", _PREEMPTS)
+    if policy is not None and policy != computed:
+        raise _forbidden(
+            pod,
+            f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; priority "
+            f"admission controller computed {computed} from the given PriorityClass name",
+        )
 
 
-def check_overhead(pod: dict[str, Any]) -> None:
-    """Raises Forbidden for overhead that no RuntimeClass defines; there are none here."""
-    if pod.get("spec", {}).get("overhead"):
-        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise _forbidden(pod, why)
+def with_additions(store: Store, namespace: str, pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod with what LimitRanges, devices and its RuntimeClass add to it.
 
-
-def with_allowances(store: Store, namespace: str, pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod with what the namespace's LimitRanges fill in.
-
-    Raises Forbidden for what they or its ResourceQuotas do not allow. Time: O(pods) where there are quotas.
+    Raises Forbidden for what they or ResourceQuotas do not allow. Time: O(pods) where there are quotas.
     """
     ranges = [one.view for (of, _), one in store.table(LimitRange).records.items() if of == namespace]
     quotas = [one.view for (of, _), one in store.table(ResourceQuota).records.items() if of == namespace]
-    if not ranges and not quotas:
+    if not ranges and not quotas and _plain(pod["spec"]):
         return pod
     there = (one.view for (of, _), one in store.table(Pod).records.items() if of == namespace)
-    made, why = admitted(
-        decode(pod, Pod),
-        sorted(ranges, key=lambda one: one.key),
+    admission = PodAdmission(
+        {namespace: sorted(ranges, key=lambda one: one.key)},
+        {name: one.view for (_, name), one in store.table(RuntimeClass).records.items()},
         Quotas(quotas, there if quotas else ()),
     )
+    made, why = admission.admitted(decode(pod, Pod))
     if why:
         raise _forbidden(pod, why)
     given, spec = dict(pod["spec"]), made.spec
@@ -203,7 +206,19 @@ def with_allowances(store: Store, namespace: str, pod: dict[str, Any]) -> dict[s
                 {**document, "resources": {**document.get("resources", {}), **encode(container.resources)}}
                 for document, container in zip(given[name], containers, strict=True)
             ]
+    added = {"overhead": spec.overhead, "nodeSelector": spec.node_selector, "tolerations": spec.tolerations}
+    given |= {name: encode(value) for name, value in added.items() if value}
     return {**pod, "spec": given}
+
+
+def _plain(spec: dict[str, Any]) -> bool:
+    """True iff nothing is added to the pod where there are no rules of a namespace."""
+    if spec.get("runtimeClassName") or spec.get("overhead"):
+        return False
+    containers = (*spec.get("containers", ()), *spec.get("initContainers", ()))
+    return not any(
+        extended(name) for one in containers for name in one.get("resources", {}).get("requests", ())
+    )
 
 
 def _resolve(store: Store, pod: dict[str, Any], spec: dict[str, Any]) -> None:
@@ -222,10 +237,10 @@ def _resolve(store: Store, pod: dict[str, Any], spec: dict[str, Any]) -> None:
     found = classes.get(("", name))
     if found is not None:
         spec["priority"] = found.document.get("value", 0)
-        spec.setdefault("preemptionPolicy", found.document.get("preemptionPolicy", "PreemptLowerPriority"))
+        spec["preemptionPolicy"] = found.document.get("preemptionPolicy", _PREEMPTS)
     elif name in BUILT_IN_PRIORITIES:
         spec["priority"] = BUILT_IN_PRIORITIES[name]
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        spec["preemptionPolicy"] = _PREEMPTS
     else:
         raise _forbidden(pod, f"no PriorityClass with name {name} was found")
 
@@ -361,10 +376,9 @@ class MemoryServer:
         self.definitions.check(kind)
         if kind is Pod:
             resolve_priority(self.store, new)
-            check_overhead(new)
         admitted = self._admit(new, None)
         if kind is Pod:
-            admitted = with_allowances(self.store, namespace, admitted)
+            admitted = with_additions(self.store, namespace, admitted)
         return self.store_new(kind, admitted, key, created)
 
     def store_new(self, kind: type[T], new: Document, key: Key, created: int | None = None) -> Record[T]:

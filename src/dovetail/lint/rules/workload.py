@@ -16,6 +16,7 @@ from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView, Template
 from dovetail.lint.rules.nodepool import near_label
 from dovetail.model import labels
+from dovetail.model.pod_admission import tolerating
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import pod_requests
 from dovetail.model.selector import Selector
@@ -457,7 +458,11 @@ def _suits(view: PoolView, wanted: Sequence[Requirements], asked: frozenset[str]
 
 
 def _refusing(view: PoolView, template: Template) -> tuple[Taint, ...]:
-    return untolerated(view.hard_taints, template.spec.tolerations) if view.hard_taints else ()
+    if not view.hard_taints:
+        return ()
+    # Each node of a DaemonSet's is chosen before its pod is made.
+    spec = template.spec if template.manifest.document["kind"] == "DaemonSet" else tolerating(template.spec)
+    return untolerated(view.hard_taints, spec.tolerations)
 
 
 @rule(

@@ -28,6 +28,7 @@ _KEPT = (
     *("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "Service"),
     *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget", "NodePool"),
     *("EC2NodeClass", "KWOKNodeClass", "ScaledObject", "ScaledJob", "ReplicationController"),
+    *("RuntimeClass", "LimitRange", "ResourceQuota"),
 )
 _REWRITTEN = ("NodePool", "EC2NodeClass")
 _OWN = ("ReplicaSet", "Job", "Pod")  # kept where no object of the snapshot owns them
@@ -94,6 +95,7 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
     if not any(document["kind"] == "NodePool" for document in found.manifests):
         raise InputError(f"the snapshot has no NodePool that can be played: {next(iter(refused.values()))}")
     _add_priorities(written, found)
+    _add_runtimes(written, found)
     _add_storage_classes(found)
     found.groups, assumed = node_groups(manifests, region)
     found.assumed |= assumed
@@ -128,6 +130,26 @@ def _add_priorities(written: Sequence[Document], found: Beginning) -> None:
     if missing:
         listed = ", ".join(f"{name}: {known.get(name, {}).get('priority', 0)}" for name in missing)
         found.assumed["PriorityClasses that the snapshot lacks"] = f"as pods have them, else 0: {listed}"
+
+
+def _add_runtimes(written: Sequence[Document], found: Beginning) -> None:
+    """RuntimeClasses that pods name and a dump lacks, with the overhead that its pods have of them."""
+    have = {item["metadata"]["name"] for item in found.manifests if item["kind"] == "RuntimeClass"}
+    named = {spec.get("runtimeClassName") for item in found.manifests for spec in pod_specs(item)}
+    missing = sorted(name for name in named if name and name not in have)
+    pods = [document["spec"] for document in written if document["kind"] == "Pod"]
+    known = {spec["runtimeClassName"]: spec["overhead"] for spec in pods if _overhead_of_class(spec)}
+    for name in missing:
+        made = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}}
+        overhead = {"overhead": {"podFixed": known[name]}} if name in known else {}
+        found.manifests.append({**made, "handler": name, **overhead})
+    if missing:
+        listed = ", ".join(f"{name}: {'' if name in known else 'no '}overhead" for name in missing)
+        found.assumed["RuntimeClasses that the snapshot lacks"] = f"as pods have them, else none: {listed}"
+
+
+def _overhead_of_class(spec: Document) -> bool:
+    return bool(spec.get("runtimeClassName") and spec.get("overhead"))
 
 
 def _add_storage_classes(found: Beginning) -> None:

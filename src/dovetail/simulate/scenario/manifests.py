@@ -20,7 +20,10 @@ from dovetail.kube.memory.server import MemoryServer
 from dovetail.reading import Manifest
 
 # What others refer to comes first; everything else follows in the order of the files.
-_FIRST = ("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "EC2NodeClass", "NodePool")
+_FIRST = (
+    *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "ResourceQuota"),
+    *("StorageClass", "PersistentVolume", "EC2NodeClass", "NodePool"),
+)
 # In a manifest from `kubectl get -o yaml` they are those of another server, which this one would refuse.
 _OF_A_SERVER = ("uid", "resourceVersion", "managedFields", "selfLink")
 
@@ -90,6 +93,8 @@ def _check_references(manifests: Iterable[Manifest]) -> None:
         for spec in pod_specs(manifest.document):
             if name := spec.get("priorityClassName"):
                 _check_class(manifest, "PriorityClass", name, "priorityClassName", known)
+            if name := spec.get("runtimeClassName"):
+                _check_class(manifest, "RuntimeClass", name, "runtimeClassName", known)
 
 
 def _check_class(manifest: Manifest, kind: str, name: str, path: str, known: set[tuple[str, str]]) -> None:

@@ -33,8 +33,6 @@ def _volume_claim(place: Place, **spec: Any) -> Document:
     }
 
 
-NO_RUNTIME = "there are no runtime classes"
-
 PARTS = (
     pod_attack("3000 host ports", "each is held against each", spec=lambda _: _main(ports=_ports(3_000))),
     pod_attack(
@@ -193,7 +191,6 @@ PARTS = (
         "an amount beside the containers",
         spec={"overhead": {"cpu": "1e18"}},
         refused="Pod Overhead set without",
-        twin=NO_RUNTIME,
     ),
     pod_attack(
         "a host of unusual name",

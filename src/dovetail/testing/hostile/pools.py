@@ -25,7 +25,6 @@ from dovetail.testing.hostile.attack import (
     resolved,
     short,
 )
-from dovetail.testing.hostile.parts import NO_RUNTIME
 from dovetail.testing.hostile.rules import selector_terms
 from dovetail.testing.problems import both
 
@@ -425,7 +424,6 @@ POOLS = (
             },
             pod_document(place, {"runtimeClassName": place.name}, {}, None),
         ),
-        twin=NO_RUNTIME,
     ),
     object_attack(
         "pool",

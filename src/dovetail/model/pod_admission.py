@@ -1,0 +1,101 @@
+"""What the admission plugins of an API server make of a new pod, as far as it says where it may go. Pure.
+
+In the server's order: LimitRanger, ExtendedResourceToleration, RuntimeClass, ResourceQuota. The second is off
+in Kubernetes unless it is asked for; EKS has had it since 1.19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from dovetail.api.core import Pod, PodSpec, Toleration
+from dovetail.api.namespaces import LimitRange
+from dovetail.api.workloads import RuntimeClass
+from dovetail.model.allowances import Quotas, filled, refusal
+
+_REQUESTS_PREFIX = "requests."  # what quotas call requests; no resource is called so
+
+
+class PodAdmission:
+    """For some namespaces, with their ranges in order of name."""
+
+    def __init__(
+        self,
+        ranges: Mapping[str, Iterable[LimitRange]],
+        runtimes: Mapping[str, RuntimeClass],
+        quotas: Quotas,
+    ) -> None:
+        self._ranges = {namespace: tuple(found) for namespace, found in ranges.items()}
+        self._runtimes = runtimes
+        self._quotas = quotas
+        # By namespace and the identity of a spec, which is kept: what became of it, and why it is refused.
+        self._known: dict[tuple[str, int], tuple[PodSpec, PodSpec, str]] = {}
+
+    def admitted(self, pod: Pod) -> tuple[Pod, str]:
+        """The pod as it is made, and why it is refused; "" if it is not, and the quotas count it."""
+        made, why = self.filled(pod)
+        own = self._ranges.get(pod.metadata.namespace, ())
+        return made, why or (refusal(made, own) if own else "") or self._quotas.refusal(made)
+
+    def filled(self, pod: Pod) -> tuple[Pod, str]:
+        """The same before its namespace is asked. Pods that share a spec share what comes of it."""
+        key = pod.metadata.namespace, id(pod.spec)
+        known = self._known.get(key)
+        if known is None:
+            spec = filled(pod.spec, self._ranges.get(pod.metadata.namespace, ()))
+            known = self._known[key] = (pod.spec, *in_runtime(tolerating(spec), self._runtimes))
+        _, spec, why = known
+        return (pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)), why
+
+
+def tolerating(spec: PodSpec) -> PodSpec:
+    """With tolerations of taints that are called as the devices that the pod asks for."""
+    asked = {
+        name
+        for one in (*spec.containers, *spec.init_containers)
+        for name in one.resources.requests
+        if extended(name)
+    }
+    return _with_tolerations(
+        spec, (Toleration(key=name, operator="Exists", effect="NoSchedule") for name in sorted(asked))
+    )
+
+
+def extended(name: str) -> bool:
+    """True iff the resource is none of Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith(_REQUESTS_PREFIX)
+
+
+def in_runtime(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> tuple[PodSpec, str]:
+    """With what its RuntimeClass adds, and why it is refused; "" if it is not."""
+    name = spec.runtime_class_name
+    runtime = classes.get(name) if name else RuntimeClass()
+    if runtime is None:
+        return spec, f'pod rejected: RuntimeClass "{name}" not found'
+    fixed = runtime.overhead.pod_fixed if runtime.overhead else {}
+    if spec.overhead and spec.overhead != fixed:
+        return spec, (
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+            if runtime.overhead
+            else "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+    wanted = runtime.scheduling.node_selector
+    for key, value in wanted.items():
+        if (own := spec.node_selector.get(key, value)) != value:
+            return spec, (
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {own}"
+            )
+    if not spec.overhead and fixed:
+        spec = msgspec.structs.replace(spec, overhead=fixed)
+    if not wanted.items() <= spec.node_selector.items():
+        spec = msgspec.structs.replace(spec, node_selector={**spec.node_selector, **wanted})
+    return _with_tolerations(spec, runtime.scheduling.tolerations), ""
+
+
+def _with_tolerations(spec: PodSpec, more: Iterable[Toleration]) -> PodSpec:
+    """The very same spec where it has them already."""
+    lacking = tuple(one for one in more if one not in spec.tolerations)
+    return msgspec.structs.replace(spec, tolerations=(*spec.tolerations, *lacking)) if lacking else spec
