@@ -40,5 +40,5 @@ def test_both_servers_make_the_same_of_a_pod(
 
 
 @pytest.mark.parametrize(("spec", "why"), INVALID.values(), ids=INVALID)
-def test_both_refuse_resources_of_a_whole_pod(plane: ControlPlane, spec: Document, why: str) -> None:
+def test_both_refuse_resources_that_cannot_be(plane: ControlPlane, spec: Document, why: str) -> None:
     assert why in answer(plane, pod("default", spec))

@@ -37,7 +37,7 @@ def test_what_becomes_of_a_pod(
 
 
 @pytest.mark.parametrize(("spec", "why"), INVALID.values(), ids=INVALID)
-def test_resources_of_a_whole_pod_that_cannot_be(server: MemoryServer, spec: Document, why: str) -> None:
+def test_resources_that_cannot_be(server: MemoryServer, spec: Document, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         server.create(pod("default", spec))
 

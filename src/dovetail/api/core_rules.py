@@ -115,6 +115,27 @@ def amounts_not_negative(resources: Value) -> bool:
     return all(amount.nanos >= 0 for amount in amounts)
 
 
+def _device_fault(resources: Value) -> str:
+    """What is wrong with amounts of devices and huge pages, which no pods share; empty when nothing is."""
+    requests, limits = _amounts(resources, "requests"), _amounts(resources, "limits")
+    for name in sorted({*requests, *limits}):
+        device = "/" in name and "kubernetes.io/" not in name
+        asked, most = requests.get(name), limits.get(name)
+        if device and any(one is not None and one.nanos % 1_000_000_000 for one in (asked, most)):
+            return f"{name} must be an integer"
+        if asked is not None and (device or name.startswith("hugepages-")):
+            if most is None:
+                return (
+                    f"{name}: Limit must be set for non overcommitable resources, to the request of {asked}"
+                )
+            if asked != most:
+                return f"the request of {name}, {asked}, must be equal to {name} limit of {most}"
+    return ""
+
+
+devices_whole_and_limited = Rule("devices_whole_and_limited", explain=_device_fault)
+
+
 def _amounts(resources: Value, field: str) -> dict[str, Quantity]:
     """The quantities of a list; those that cannot be read are reported by the schema."""
     found = {}
@@ -296,7 +317,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "V1CronJobSpec": (schedule_is_cron,),
     "V1PodDisruptionBudgetSpec": (one_kind_of_budget, budget_in_range),
     "V2HorizontalPodAutoscalerSpec": (max_replicas_positive, replicas_in_order),
-    "V1ResourceRequirements": (amounts_not_negative, requests_within_limits),
+    "V1ResourceRequirements": (amounts_not_negative, requests_within_limits, devices_whole_and_limited),
     "V1TopologySpreadConstraint": (skew_positive, min_domains_apply),
     "V1PreferredSchedulingTerm": (weight_in_range,),
     "V1WeightedPodAffinityTerm": (weight_in_range,),

@@ -230,7 +230,7 @@ CASES: dict[str, tuple[str, Document, Document | str]] = {
     ),
 }
 
-# Resources of a pod as a whole that no server takes: what its complaint says, whatever else it says.
+# Resources that no server takes: what its complaint says, whatever else it says.
 INVALID: dict[str, tuple[Document, str]] = {
     "less than its containers": (
         {"resources": {"requests": {"cpu": "1"}}, "containers": [container({"cpu": "2"})]},
@@ -240,7 +240,23 @@ INVALID: dict[str, tuple[Document, str]] = {
         {"resources": {"limits": {"cpu": "1"}}, "containers": [container({"cpu": "1"}, {"cpu": "2"})]},
         "must be less than or equal to pod limits of 1",
     ),
-    "a device": ({"resources": {"requests": {"nvidia.com/gpu": "1"}}}, "nvidia.com/gpu"),
+    "a device": ({"resources": {"limits": {"nvidia.com/gpu": "1"}}}, "nvidia.com/gpu"),
+    "a request of a device alone": (
+        {"containers": [container({"nvidia.com/gpu": "1"})]},
+        "Limit must be set for non overcommitable resources",
+    ),
+    "fewer devices than the limit": (
+        {"containers": [container({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "2"})]},
+        "must be equal to nvidia.com/gpu limit of 2",
+    ),
+    "half a device": (
+        {"containers": [container(limits={"nvidia.com/gpu": "500m"})]},
+        "must be an integer",
+    ),
+    "huge pages without a limit": (
+        {"containers": [container({"hugepages-2Mi": "4Mi", "memory": "1Gi"})]},
+        "Limit must be set for non overcommitable resources",
+    ),
 }
 
 
