@@ -74,12 +74,16 @@ class Evictions:
     def __init__(self) -> None:
         self.added: list[tuple[str, str, str]] = []
         self.kept: list[tuple[str, frozenset[str]]] = []
+        self.counted: list[str] = []  # UIDs of pods that were deleted without an eviction
 
     def add(self, pod: Pod, node: Node, reason: str) -> None:
         self.added.append((pod.metadata.name, node.metadata.name, reason))
 
     def keep_only(self, node: str, uids: frozenset[str]) -> None:
         self.kept.append((node, uids))
+
+    def drained(self, uid: str, _: str) -> None:
+        self.counted.append(uid)
 
 
 class Stage:
@@ -401,6 +405,7 @@ def test_near_the_deadline_pods_are_deleted_with_what_is_left_and_events_warn() 
         long = stage.read(Pod, "long", "default")
         assert stage.recorded.dedupes["Disrupted"] == (long.metadata.uid,)
         assert long.deleting and long.metadata.deletion_grace_period_seconds == 60
+        assert stage.evictions.counted == [long.metadata.uid]
         short = stage.read(Pod, "short", "default")
         assert not short.deleting
         assert stage.evictions.kept == [("node", frozenset({short.metadata.uid}))]
