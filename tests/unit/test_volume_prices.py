@@ -66,10 +66,10 @@ def test_a_volume_costs(region: str, ebs: dict[str, Any], dollars_a_month: float
     [
         ("AL2023", (), 20),
         ("AL2", (), 20),
-        ("Bottlerocket", (), 24),
+        ("Bottlerocket", (), 26),
         ("Windows2022", (), 50),
         ("Custom", (), 20),
-        ("Bottlerocket", (root("/dev/xvdb", volumeSize="100Gi", volumeType="gp3"),), 104),
+        ("Bottlerocket", (root("/dev/xvdb", volumeSize="100Gi", volumeType="gp3"),), 106),
         ("AL2023", (root("/dev/sdb", volumeSize="80Gi", volumeType="gp3"),), 100),
         ("Custom", (root("/dev/sdb", volumeSize="80Gi", volumeType="gp3"),), 80),
         ("AL2023", ({"deviceName": "/dev/sdb"},), 20),

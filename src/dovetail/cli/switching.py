@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import HOUR
 from dovetail.base.errors import InputError
 from dovetail.model.offering import NANO_DOLLARS
@@ -61,6 +62,11 @@ def after_switching(asked: Asked) -> None:
     )
     patience = Patience(time_of(asked.deadline or _PATIENCE, "--deadline"), asked.work)
     search = question.search()
+    if not any(item.written[0] == NodePool.KIND for item in question.reading.manifests):
+        remedy = "give a snapshot of the cluster, with the NodePools that its nodes are of"
+        raise InputError(
+            "holds no NodePool, so there is nothing to switch", source=str(asked.cluster), remedy=remedy
+        )
     problem, objects = question.problem(), _with_claims(read_cluster(question.reading))
     prices = node_prices(problem, question.place.name if question.place else "")
     if not any(node.pool and node.name in prices for node in problem.nodes):
