@@ -113,3 +113,22 @@ def test_a_static_pool_in_a_full_reservation(gates: FeatureGates) -> None:
     assert RESERVATIONS_FULL not in world.messages("DisruptionBlocked")
     if gates is FIRST:
         assert counted(world, "unhealthy", "no-reserved-capacity") == 1
+
+
+@pytest.mark.parametrize("reason", ["unhealthy", "drifted"])
+def test_no_node_of_a_static_pool_goes_first_while_nothing_is_bought(reason: str) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(replicas=3, limits={"nodes": "3"}))
+        await world.clock.sleep(3 * MINUTE)
+        before = {claim.metadata.name for claim in world.state.all(NodeClaim)}
+        pause = {"metadata": {"annotations": {labels.PAUSE: "launches"}}}
+        await world.client.patch(NodePool, "general", merge=pause)
+        if reason == "unhealthy":
+            await falls_ill(world, next(iter(world.state.all(Node))), reason="XID79")
+        else:
+            await drift(world, "general")
+        await world.clock.sleep(20 * MINUTE)
+        assert {claim.metadata.name for claim in world.state.all(NodeClaim)} == before
+
+    world = play(script, gates=FIRST)
+    assert not world.records("disruption")

@@ -11,7 +11,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import MINUTE
 from dovetail.cloud.kwok.cloud import KwokCloud
-from dovetail.cloud.repair import EKS_POLICIES, eks_policies
+from dovetail.cloud.repair import EKS_POLICIES
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Repair
 from dovetail.disrupt.pods import Budgets
@@ -63,7 +63,7 @@ def test_each_fault_has_its_time(
         assert [one.since - AT for one in found] == ([] if wanted is None else [wanted * MINUTE])
 
 
-@pytest.mark.parametrize("policies", [EKS_POLICIES, eks_policies(reboots=True), KwokCloud.repair_policies])
+@pytest.mark.parametrize("policies", [EKS_POLICIES, KwokCloud.repair_policies])
 def test_a_set_has_one_fallback_which_replaces(policies: RepairPolicies) -> None:
     (fallback,) = (policy for policy in policies.current if not policy.reason)
     assert fallback.action == REPLACE

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dovetail.api.names import label_key_faults, label_value_faults
-from dovetail.api.pod_resources import whole_fault
+from dovetail.api.pod_resources import extended, whole_fault
 from dovetail.api.rules import Rule, rule
 from dovetail.units.quantity import Quantity, parse_quantity
 
@@ -119,7 +119,7 @@ def _device_fault(resources: Value) -> str:
     """What is wrong with amounts of devices and huge pages, which no pods share; empty when nothing is."""
     requests, limits = _amounts(resources, "requests"), _amounts(resources, "limits")
     for name in sorted({*requests, *limits}):
-        device = "/" in name and "kubernetes.io/" not in name
+        device = extended(name)
         asked, most = requests.get(name), limits.get(name)
         if device and any(one is not None and one.nanos % 1_000_000_000 for one in (asked, most)):
             return f"{name} must be an integer"

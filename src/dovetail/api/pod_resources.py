@@ -15,6 +15,7 @@ Nanos = dict[str, int]
 Kind = Literal["requests", "limits"]
 
 _HUGE_PAGES = "hugepages-"
+_REQUESTS = "requests."  # what quotas call requests; no resource is called so
 
 
 def at_once(running: tuple[Container, ...], first: tuple[Container, ...], kind: Kind) -> Nanos:
@@ -67,6 +68,11 @@ def _most(a: Mapping[str, int], b: Mapping[str, int]) -> Nanos:
 def of_the_whole(name: str) -> bool:
     """True iff a pod as a whole may have requests and limits of it."""
     return name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
+
+
+def extended(name: str) -> bool:
+    """True iff the resource is none of Kubernetes' own, such as a device."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith(_REQUESTS)
 
 
 def default_whole(spec: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.base.clock import MINUTE
-from dovetail.model.repair import REBOOT, REPLACE, RepairPolicies, RepairPolicy
+from dovetail.model.repair import RepairPolicies, RepairPolicy
 
 _ACCELERATED = ("AcceleratedHardwareReady", "False")
 # Errors of NVIDIA's driver (XIDs): what a reset of the device mends, and what it does not.
@@ -15,28 +15,25 @@ _OTHERS = tuple(
 )
 
 
-def eks_policies(*, reboots: bool = False) -> RepairPolicies:
-    """Karpenter's for AWS; with `reboots`, what a reset of the device mends is tried that way first."""
-
-    def slow(kind: tuple[str, str], reason: str) -> RepairPolicy:
-        return RepairPolicy(*kind, 30 * MINUTE, reason, grace=10 * MINUTE)
-
-    def fast(reason: str, action: str) -> RepairPolicy:
-        return RepairPolicy(*_ACCELERATED, 10 * MINUTE, reason, grace=5 * MINUTE, action=action)
-
-    return RepairPolicies(
-        current=(
-            *(slow(kind, ".*") for kind in _READY),
-            fast(_RESET, REBOOT if reboots else REPLACE),
-            fast(_BROKEN, REPLACE),
-            slow(_ACCELERATED, ""),
-            *(slow(kind, ".*") for kind in _OTHERS),
-        ),
-        legacy=(
-            *(RepairPolicy(*kind, 30 * MINUTE, ".*") for kind in (*_READY, *_OTHERS)),
-            RepairPolicy(*_ACCELERATED, 10 * MINUTE, ".*"),
-        ),
-    )
+def _slow(kind: tuple[str, str], reason: str) -> RepairPolicy:
+    return RepairPolicy(*kind, 30 * MINUTE, reason, grace=10 * MINUTE)
 
 
-EKS_POLICIES = eks_policies()
+def _fast(reason: str) -> RepairPolicy:
+    return RepairPolicy(*_ACCELERATED, 10 * MINUTE, reason, grace=5 * MINUTE)
+
+
+# Karpenter's for AWS.
+EKS_POLICIES = RepairPolicies(
+    current=(
+        *(_slow(kind, ".*") for kind in _READY),
+        _fast(_RESET),
+        _fast(_BROKEN),
+        _slow(_ACCELERATED, ""),
+        *(_slow(kind, ".*") for kind in _OTHERS),
+    ),
+    legacy=(
+        *(RepairPolicy(*kind, 30 * MINUTE, ".*") for kind in (*_READY, *_OTHERS)),
+        RepairPolicy(*_ACCELERATED, 10 * MINUTE, ".*"),
+    ),
+)

@@ -145,6 +145,12 @@ def room(context: Context, pool: NodePool) -> int:
     return 2**31 if limit is None else max(0, limit - len(present(context, pool)))
 
 
+def _buys(context: Context, pool: NodePool) -> bool:
+    """True iff a node that the pool lacks is bought now."""
+    ready = is_true(pool.status.conditions, "Ready") and not pool.deleting
+    return ready and not context.brakes.launches_paused(pool)
+
+
 PERIOD = MINUTE
 AT_LIMIT = 30 * SECOND
 # What the cloud refused is asked for again, but not at once.
@@ -195,7 +201,7 @@ class StaticCapacity:
 
     async def _grow(self, pool: NodePool, missing: int, allowed: int) -> int:
         context, name = self._context, pool.metadata.name
-        if not is_true(pool.status.conditions, "Ready") or context.brakes.launches_paused(pool):
+        if not _buys(context, pool):
             return PERIOD
         wanted = planned(context, pool)
         if wanted is None:
@@ -232,18 +238,18 @@ class StaticCapacity:
 def replacement(context: Context, view: NodeView, reason: str, *, terminates_first: bool) -> Outcome:
     """How to replace a node of a static pool by one more; no obstacle is said where nothing is for sale.
 
-    `terminates_first`: where there is no room for one more, the node itself goes first.
+    `terminates_first`: where there is no room for one more, the node itself goes first, if another is bought.
     """
     pool = view.pool
     if pool is None or len(standing(context, present(context, pool))) > (pool.spec.replicas or 0):
         return Outcome(None)  # one that is too many is about to go
-    if terminates_first and (offered := _full_reservations(context, pool)):
+    goes_first = terminates_first and _buys(context, pool)
+    if goes_first and (offered := _full_reservations(context, pool)):
         if view.claim.metadata.labels.get(labels.RESERVATION_ID, "") not in offered:
             return Outcome(None, RESERVATIONS_FULL)
         return Outcome(Command(reason, (view,), terminate_first=NO_RESERVED_CAPACITY))
     if not room(context, pool):
-        ready = is_true(pool.status.conditions, "Ready") and not pool.deleting
-        if terminates_first and ready:
+        if goes_first:
             return Outcome(Command(reason, (view,), terminate_first=STATIC_AT_LIMIT))
         return Outcome(None, FULL)
     wanted = planned(context, pool)

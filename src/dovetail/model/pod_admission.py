@@ -12,10 +12,9 @@ import msgspec
 
 from dovetail.api.core import Pod, PodSpec, Toleration
 from dovetail.api.namespaces import LimitRange
+from dovetail.api.pod_resources import extended
 from dovetail.api.workloads import RuntimeClass
 from dovetail.model.allowances import Quotas, filled, refusal
-
-_REQUESTS_PREFIX = "requests."  # what quotas call requests; no resource is called so
 
 
 class PodAdmission:
@@ -61,11 +60,6 @@ def tolerating(spec: PodSpec) -> PodSpec:
     return _with_tolerations(
         spec, (Toleration(key=name, operator="Exists", effect="NoSchedule") for name in sorted(asked))
     )
-
-
-def extended(name: str) -> bool:
-    """True iff the resource is none of Kubernetes' own."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith(_REQUESTS_PREFIX)
 
 
 def in_runtime(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> tuple[PodSpec, str]:

@@ -94,7 +94,8 @@ class DeletionCosts:
             self._count("error")
             raise
         self._count(result)
-        self._wanted.pop(key, None)
+        if self._wanted.get(key) == cost:  # it may have another rank by now
+            self._wanted.pop(key, None)
         return None
 
     async def _write(self, pod: Pod, text: str | None) -> str:

@@ -66,7 +66,8 @@ LEAST_CPUS = (0, 8, 16)
 # Where a third of the pods is left over when nodes open at once, more nodes do not help: Deployments that
 # keep away from each other's nodes are on all of them (293 of 532 pods, and 163 with 42 further nodes).
 MOST_LEFT = 3
-AT_ONCE = 102  # percent of what nodes that open one by one cost: with 500 pods they take 25 s longer to
+# Percent of what nodes that open one by one cost, up to which they open at once: 500 pods wait 25 s less.
+AT_ONCE = 102
 # Work for a question, in 50 ms of it: most are about some of the pods. zones-454 on nodes of 16 CPUs at least
 # is planned at $14.25 an hour with little, at 13.03 with more.
 LITTLE_WORK, MORE_WORK = 1, 6

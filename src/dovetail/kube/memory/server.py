@@ -17,6 +17,7 @@ from dovetail.api.codec import decode, encode
 from dovetail.api.core import Event, Namespace, Pod
 from dovetail.api.meta import Object
 from dovetail.api.namespaces import LimitRange, ResourceQuota
+from dovetail.api.pod_resources import extended
 from dovetail.api.scheme import KINDS
 from dovetail.api.workloads import BUILT_IN_PRIORITIES, PriorityClass, RuntimeClass
 from dovetail.base.clock import HOUR, Clock
@@ -32,7 +33,7 @@ from dovetail.kube.memory.selectors import selection
 from dovetail.kube.memory.store import Change, Key, Record, Store
 from dovetail.kube.memory.watch import Watch, parse_version
 from dovetail.model.allowances import Quotas
-from dovetail.model.pod_admission import PodAdmission, extended
+from dovetail.model.pod_admission import PodAdmission
 from dovetail.units.timestamp import to_rfc3339
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
