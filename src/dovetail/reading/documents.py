@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,27 +9,14 @@ from dovetail.base.errors import InputError
 from dovetail.reading.jsontext import read_json
 from dovetail.reading.kinds import forget_managers
 from dovetail.reading.located import Located
+from dovetail.reading.lookalikes import lookalike
+from dovetail.reading.refusals import refusal
 from dovetail.reading.served import ServedPod
 from dovetail.reading.sources import Text, texts
 from dovetail.reading.yamltext import read_yaml
 
 _DEEPEST_LIST = 8  # lists in lists
-_HEADING = re.compile(r"(?:NAMESPACE +)?NAME +[A-Z]")
 _LIST = 'several objects are a List: {"apiVersion": "v1", "kind": "List", "items": [...]}'
-_TABLE = "a table for people, it seems: kubectl get ... -o yaml"
-
-
-# What makes manifests when it runs, and is named in place of these.
-_PROGRAMS = {
-    ".tf": (
-        "the file is Terraform",
-        "dovetail check reads it; what it applied comes from kubectl get nodepools,ec2nodeclasses -o yaml",
-    ),
-    ".sh": (
-        "the file is a script of the shell",
-        "keep what is between <<EOF and EOF, with its variables filled in",
-    ),
-}
 
 
 def documents(
@@ -62,6 +48,9 @@ def documents(
                     count += 1
                     yield whole
                     continue
+                if _is_empty_list(whole):
+                    note(f"{text.source}: the {whole.value['kind']} holds no objects")
+                    count += 1
                 for document in _taken_apart(whole):
                     if isinstance(document.value, dict):
                         count += 1
@@ -94,9 +83,9 @@ def _is_record(text: Text, first: Located) -> bool:
 
 def _parsed(text: Text) -> Iterator[Located]:
     """JSON is recognised by how it begins, since a pipe has no name that ends in .json."""
-    for ending, (what, remedy) in _PROGRAMS.items():
-        if text.source.endswith(ending):
-            raise InputError(f"{what}, not manifests", source=text.source, remedy=remedy)
+    mistaken = lookalike(text)
+    if mistaken is not None:
+        raise mistaken
     begin = text.written.lstrip()[:1]
     if text.source.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
         return read_json(text.written, text.source) if begin else iter(())
@@ -108,10 +97,21 @@ def _parsed(text: Text) -> Iterator[Located]:
         return read_yaml(text.text, text.source)  # braces are YAML too
 
 
+def _is_empty_list(located: Located) -> bool:
+    """Of kubectl that found nothing, or of a server, which writes null for it."""
+    match located.value:
+        case {"apiVersion": _, "kind": str(kind), "items": [] | None}:
+            return kind.endswith("List")
+        case _:
+            return False
+
+
 def _taken_apart(located: Located, depth: int = 0) -> Iterator[Located]:
     """The objects of a document: itself, or the items of a list."""
     value = located.value
     kind = value.get("kind") if isinstance(value, dict) else None
+    if kind == "List" and "items" not in value:
+        raise refusal(located, "", "a List needs items, its objects", _LIST)
     # A kind of its own may end in List too, but has no items beside its apiVersion, kind and metadata.
     if not isinstance(kind, str) or not kind.endswith("List") or "items" not in value:
         yield located
@@ -146,11 +146,7 @@ def _no_object(document: Located) -> InputError:
         source=document.source,
         line=document.line,
         column=document.column,
-        remedy=_LIST
-        if isinstance(document.value, list)
-        else _TABLE
-        if isinstance(document.value, str) and _HEADING.match(document.value)
-        else "",
+        remedy=_LIST if isinstance(document.value, list) else "",
     )
 
 

@@ -12,6 +12,7 @@ from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
 from dovetail.reading.located import Located
+from dovetail.reading.lookalikes import what_it_is
 from dovetail.reading.refusals import refusal
 
 _ALIKE = 0.85  # groups share much, such as .k8s.io: only a slip of the fingers is a guess
@@ -53,10 +54,16 @@ def unknown_kind(located: Located) -> InputError | None:
     """Why a kind without a schema is a mistake; None for one of a group of its own."""
     document = located.value
     version, kind = document.get("apiVersion"), document.get("kind")
+    known_as = what_it_is(document, located.source)
+    if known_as is not None:
+        what, remedy = known_as
+        return InputError(
+            f"the file is {what}, not manifests", source=located.source, line=located.line, remedy=remedy
+        )
     for name, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str) or not value:
             fault = f"{name} is required" if value in (None, "") else f"{name} must be text"
-            return refusal(located, name, fault, _remedy(located))
+            return refusal(located, name, fault, _START)
     group = group_of(version)
     if kind in _NOT_READ.get(group, ()):
         return None
@@ -82,14 +89,6 @@ def unknown_kind(located: Located) -> InputError | None:
     hint = f"; did you mean {near[0]}?" if near else ""
     remedy = "" if near else f"kinds of {group or 'the core group'}: {', '.join(sorted(_groups()[group]))}"
     return refusal(located, "kind", f"unknown kind {kind!r} of {version}{hint}", remedy)
-
-
-def _remedy(located: Located) -> str:
-    if not {"apiVersion", "kind"} & located.value.keys() and "values" in located.source.rpartition("/")[2]:
-        return (
-            f"the values of a chart, it seems: helm template CHART -f {located.source} | dovetail plan -f -"
-        )
-    return _START
 
 
 def _named_beside(version: str) -> set[str]:

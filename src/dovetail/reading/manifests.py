@@ -39,6 +39,10 @@ _LARGE: dict[str, type[Object]] = {"Pod": Pod, "Node": Node}  # of which a clust
 _MAKERS = {
     ("argoproj.io", "Application"): ": what it installs is not here (argocd app manifests NAME)",
     ("argoproj.io", "ApplicationSet"): ": what its Applications install is not here",
+    (
+        "eksctl.io",
+        "ClusterConfig",
+    ): ": the nodes and pods of its cluster are not here (kubectl get nodes,pods -A -o yaml)",
     ("helm.toolkit.fluxcd.io", "HelmRelease"): ": what it installs is not here (helm get manifest NAME)",
     (
         "kustomize.toolkit.fluxcd.io",

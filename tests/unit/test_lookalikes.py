@@ -1,0 +1,114 @@
+"""What is given in place of manifests by mistake is named, with what to give instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dovetail.base.errors import InputError
+from dovetail.reading import read
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b}]}\n"
+# What a file holds -> what is said of it, and what to give instead.
+TEXTS = {
+    "error: You must be logged in to the server (Unauthorized)\n": (
+        "an error of the command",
+        "it says: error: You must be logged in",
+    ),
+    'Error from server (Forbidden): pods is forbidden: User "x" cannot list resource "pods"\n': (
+        "an error of the command",
+        "it says: Error from server (Forbidden): pods",
+    ),
+    "Unable to connect to the server: dial tcp: lookup a: no such host\n": (
+        "an error of the command",
+        "no such host",
+    ),
+    "The connection to the server localhost:8080 was refused - did you specify it?\n": (
+        "an error of the command",
+        "localhost:8080",
+    ),
+    "No resources found in default namespace.\n": ("found nothing", "-A"),
+    "\n<!DOCTYPE html>\n<html><body><p>Sign in: a</p></body></html>\n": ("a web page", "curl -f"),
+    '<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>\n': ("XML", "kubectl get"),
+    "name,cpu,memory\nweb,500m,1Gi\n": ("CSV", "kubectl get"),
+    '"name";"cpu"\r\n"web: a";"500m"\r\n': ("CSV", "kubectl get"),
+    "NAME    READY   STATUS    RESTARTS     AGE\nweb-1   1/1     Running   2 (3d ago)   3d\n": (
+        "a table for people",
+        "kubectl get ... -o yaml",
+    ),
+    "LAST SEEN   TYPE     REASON\n3m          Normal   Pulled: a\n": ("a table for people", "-o yaml"),
+    "Name:             web\nNamespace:        default\nNode:             a/10.0.0.1\n": (
+        "kubectl describe",
+        "-o yaml",
+    ),
+    f"NAME: web\nLAST DEPLOYED: Sat\nSTATUS: pending-install\nMANIFEST:\n---\n{POD}": (
+        "helm prints",
+        "helm get manifest",
+    ),
+    "services:\n  web: {image: nginx}\n": ("Docker Compose", "kompose convert"),
+    '{"format_version": "1.2", "terraform_version": "1.7", "planned_values": {}}': (
+        "Terraform",
+        "kubectl get nodepools",
+    ),
+    '{"version": 4, "terraform_version": "1.7", "serial": 3, "resources": []}': ("Terraform", "kubectl"),
+    "AWSTemplateFormatVersion: '2010-09-09'\nResources: {}\n": ("CloudFormation", "kubectl get"),
+    "resources:\n- web.yaml\n": ("kustomization", "kubectl kustomize"),
+    "replicaCount: 3\n": ("the values of a chart", "helm template CHART -f"),
+    "apiVersion: v2\nname: web\nversion: 1.0.0\n": ("Chart.yaml", "helm template"),
+    "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\n": ("a kubeconfig", "--kubeconfig"),
+    '{"kind": "Status", "apiVersion": "v1", "message": "pods is forbidden", "code": 403}': (
+        "answer that something failed",
+        "it says: pods is forbidden",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_holds_no_manifests_is_named(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "given"
+    file.write_text(text)
+    with pytest.raises(InputError) as refused:
+        read([file])
+    what, remedy = TEXTS[text]
+    assert what in refused.value.message
+    assert remedy in refused.value.remedy
+    assert refused.value.line == 1
+
+
+def test_notes_after_manifests_are_named_where_they_begin(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"{POD}\nNOTES:\nThank you: enjoy.\n  kubectl get pods\n")
+    with pytest.raises(InputError, match="the notes of a chart begin here") as refused:
+        read([file])
+    assert refused.value.line == 6
+
+
+def test_notes_within_a_manifest_are_text(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: |\n"
+        "    NAME READY\n    NOTES:\n    a\n"
+    )
+    assert not read([file]).notes
+
+
+@pytest.mark.parametrize("items", ["[]", "null"])
+def test_an_empty_list_is_noted(items: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"apiVersion: v1\nkind: List\nitems: {items}\n")
+    assert read([file]).notes == (f"{file}: the List holds no objects",)
+
+
+def test_a_list_needs_items(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("apiVersion: v1\nkind: List\nitem: []\n")
+    with pytest.raises(InputError, match="a List needs items"):
+        read([file])
+
+
+def test_a_cluster_of_eksctl_says_what_to_give(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: a}\n")
+    (note,) = read([file]).notes
+    assert note.endswith("are not here (kubectl get nodes,pods -A -o yaml)")
