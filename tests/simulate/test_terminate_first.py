@@ -11,7 +11,8 @@ from stories import falls_ill, inflate, reserved, travel_class, travel_pool
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.base.clock import MINUTE
+from dovetail.base.clock import HOUR, MINUTE
+from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.controllers.disruption.metrics import TERMINATE_FIRST
 from dovetail.controllers.static import FULL, RESERVATIONS_FULL
 from dovetail.model import labels
@@ -116,13 +117,15 @@ def test_a_static_pool_in_a_full_reservation(gates: FeatureGates) -> None:
 
 
 @pytest.mark.parametrize("reason", ["unhealthy", "drifted"])
-def test_no_node_of_a_static_pool_goes_first_while_nothing_is_bought(reason: str) -> None:
+@pytest.mark.parametrize("brakes", [BrakeOptions(), BrakeOptions(launches=Rate(3, HOUR))])
+def test_nothing_goes_first_while_nothing_is_bought(brakes: BrakeOptions, reason: str) -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(replicas=3, limits={"nodes": "3"}))
         await world.clock.sleep(3 * MINUTE)
         before = {claim.metadata.name for claim in world.state.all(NodeClaim)}
-        pause = {"metadata": {"annotations": {labels.PAUSE: "launches"}}}
-        await world.client.patch(NodePool, "general", merge=pause)
+        if brakes.launches is None:
+            pause = {"metadata": {"annotations": {labels.PAUSE: "launches"}}}
+            await world.client.patch(NodePool, "general", merge=pause)
         if reason == "unhealthy":
             await falls_ill(world, next(iter(world.state.all(Node))), reason="XID79")
         else:
@@ -130,5 +133,5 @@ def test_no_node_of_a_static_pool_goes_first_while_nothing_is_bought(reason: str
         await world.clock.sleep(20 * MINUTE)
         assert {claim.metadata.name for claim in world.state.all(NodeClaim)} == before
 
-    world = play(script, gates=FIRST)
+    world = play(script, gates=FIRST, brakes=brakes)
     assert not world.records("disruption")

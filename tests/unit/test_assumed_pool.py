@@ -125,3 +125,11 @@ def test_a_node_of_a_group_has_its_price(tmp_path: Path, capsys: pytest.CaptureF
     file.write_text(GROUP % ("n0", "amd64", "n0", "m5.2xlarge", "us-east-1b", "ON_DEMAND"))
     assert run(["explain", "node", "n0", "-f", str(file), "--region", "us-east-1"]) == 0
     assert "n0 is there: m5.2xlarge in us-east-1b, on-demand, $0." in capsys.readouterr().out
+
+
+def test_a_change_is_told_of_the_pool_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster, new = tmp_path / "cluster.yaml", tmp_path / "new.yaml"
+    cluster.write_text(WEB)
+    new.write_text("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 5}}")
+    assert run(["diff", str(cluster), "-f", str(new), "--region", "us-east-1"]) == 0
+    assert capsys.readouterr().err.count("no NodePool is given") == 1

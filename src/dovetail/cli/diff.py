@@ -94,6 +94,7 @@ def diff(
         An answer to read, or JSON.
     """
     from dovetail.cli import diff_output
+    from dovetail.cli.messages import each_once
     from dovetail.cli.new_objects import check_quota, way_back
     from dovetail.cli.question import Question, show
     from dovetail.cli.runs_output import remark, time_of
@@ -144,7 +145,8 @@ def diff(
     back = way_back(old.manifests, fresh, originals, incomplete=lacking)
     if undo is not None:
         back.write(undo)
-    answer = _answer(question, change, sold, now)
+    with each_once():
+        answer = _answer(question, change, sold, now)
     facts = diff_output.Facts(
         change.changed, change.added, change.left_out, assumed, answer, quota, committed, back
     )

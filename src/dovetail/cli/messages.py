@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
 from dovetail.base.errors import InputError, InputErrors
 
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
+_noted: ContextVar[set[str] | None] = ContextVar("noted", default=None)  # within `each_once`
 _KEPT = "\n\t"
 
 
@@ -52,11 +54,26 @@ def print_error(message: str) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(text)
 
 
+@contextmanager
+def each_once() -> Iterator[None]:
+    """Within it the same note is said once: the same manifests may be read for several questions."""
+    before = _noted.set(set())
+    try:
+        yield
+    finally:
+        _noted.reset(before)
+
+
 def note(message: str) -> None:
     """Something that is not wrong, and that a user should know."""
     from rich.console import Console
     from rich.text import Text
 
+    noted = _noted.get()
+    if noted is not None:
+        if message in noted:
+            return
+        noted.add(message)
     if _as_json.get():
         _print_json("note", message)
         return

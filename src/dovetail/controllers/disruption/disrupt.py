@@ -162,7 +162,9 @@ class Disruption:
     def _refused(self, command: Command) -> bool:
         """True iff it would exceed a limit of launches or of moved pods; then it is decided anew later."""
         brakes, pods = self._context.brakes, moved_pods(command)
-        why = brakes.launch_refused(len(command.replacements)) or brakes.move_refused(pods)
+        # What is bought once a node is gone counts then.
+        bought = 1 if command.terminate_first else len(command.replacements)
+        why = brakes.launch_refused(bought) or brakes.move_refused(pods)
         if why:
             self._context.log.record("disruption.held", reason=command.reason, message=why)
             return True
