@@ -328,6 +328,30 @@ def test_pods_are_as_their_namespace_has_them(
     )
 
 
+def test_a_policy_against_its_class_is_refused_as_a_server_does(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low = """\
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: low}
+value: 5
+preemptionPolicy: Never
+"""
+    for policy, placed in (("Never", 3), ("PreemptLowerPriority", 0)):
+        pods = PODS.replace(
+            "    spec:\n", f"    spec:\n      priorityClassName: low\n      preemptionPolicy: {policy}\n"
+        )
+        assert pods != PODS
+        files = write(tmp_path, POOL, pods, low)
+        assert run(["plan", "-f", files, "--instance-types", str(types), "-o", "json"]) == 0
+        captured = capsys.readouterr()
+        found = json.loads(captured.out)
+        assert sum(len(claim["pods"]) for claim in found["nodeClaims"]) == placed
+        refused = "3 pods of the namespace default would be refused by the API server: the string value of"
+        assert (refused in captured.err) == (not placed)
+
+
 RUNTIME = """\
 apiVersion: node.k8s.io/v1
 kind: RuntimeClass

@@ -107,7 +107,8 @@ def _resized(workload: Workload, pods: int) -> Workload:
     return change(workload, spec=change(workload.spec, replicas=pods))
 
 
-def _template(workload: Workload) -> PodTemplateSpec:
+def template_of(workload: Workload) -> PodTemplateSpec:
+    """What its pods are made of."""
     return (
         workload.spec.job_template.spec.template if isinstance(workload, CronJob) else workload.spec.template
     )
@@ -117,7 +118,7 @@ def _copies_do(workload: Workload) -> bool:
     """True iff no rule or volume of the pods ties those of one copy to those of another."""
     if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
         return False
-    spec = _template(workload).spec
+    spec = template_of(workload).spec
     if any(volume.persistent_volume_claim is not None for volume in spec.volumes):
         return False
     return not any(_between_nodes(spec.affinity))

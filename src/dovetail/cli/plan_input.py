@@ -49,7 +49,7 @@ from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cli.messages import note
 from dovetail.cli.plan_classes import closed_pools, on_its_images
-from dovetail.cli.plan_copies import Copied, split, tied
+from dovetail.cli.plan_copies import Copied, split, template_of, tied
 from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults
@@ -259,7 +259,7 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
     rules = _Rules(given, pods)
-    missing, copied = _missing_pods(counted, pods, rules, copying=copying and not rules.of_namespaces)
+    missing, copied = _missing_pods(counted, pods, rules, copying=copying and not rules.one_by_one)
     pods, missing = rules.allowed(rules.filled(pods), missing)
     volumes = {volume.metadata.name: volume for volume in _of(given, PersistentVolume)}
     claims = tuple(
@@ -296,11 +296,15 @@ class _Rules:
         for one in sorted(_of(given, LimitRange), key=lambda one: one.key):
             ranges.setdefault(one.metadata.namespace, []).append(one)
         quotas = _of(given, ResourceQuota)
-        self._priorities = _of(given, PriorityClass)
+        self._priorities = {name: PriorityClass(value=value) for name, value in BUILT_IN_PRIORITIES.items()}
+        self._priorities |= {one.metadata.name: one for one in _of(given, PriorityClass)}
         runtimes = {one.metadata.name: one for one in _of(given, RuntimeClass)}
         runtimes |= _runtime_stand_ins(given, runtimes)
         self._admission = PodAdmission(ranges, runtimes, Quotas(quotas, filter(_stored, pods)))
-        self.of_namespaces = bool(ranges or quotas)
+        # Pods are refused one by one, so that none of them may only be counted.
+        self.one_by_one = bool(ranges or quotas) or any(
+            self._against_class(template_of(one).spec) for one in given if isinstance(one, Workload)
+        )
 
     def filled(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """With what their classes and LimitRanges add, of those that no server has."""
@@ -313,7 +317,9 @@ class _Rules:
         for pods in given:
             found = []
             for pod in pods:
-                why = "" if _stored(pod) else self._admission.admitted(pod)[1]
+                why = ""
+                if not _stored(pod):
+                    why = self._against_class(pod.spec) or self._admission.admitted(pod)[1]
                 if why:
                     refused[pod.metadata.namespace, why] += 1
                 else:
@@ -322,6 +328,17 @@ class _Rules:
         for (namespace, why), count in refused.most_common(_MOST_NOTES):
             number = "1 pod of" if count == 1 else f"{count} pods of"
             note(f"{number} the namespace {namespace} would be refused by the API server: {why}")
+
+    def _against_class(self, spec: PodSpec) -> str:
+        """Why the policy of preemption is not that of its class; "" where it is, or no class is known."""
+        known = self._priorities.get(spec.priority_class_name)
+        if known is None or spec.preemption_policy in ("", known.preemption_policy):
+            return ""
+        return (
+            f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be provided in pod "
+            f"spec; priority admission controller computed {known.preemption_policy} from the given "
+            "PriorityClass name"
+        )
 
     def of_daemons(self, daemonset: DaemonSet) -> DaemonSet:
         """With a template as pods of it would be, as long as none shows what they are.
@@ -395,12 +412,12 @@ def _stand_ins(
     )
 
 
-def _of_class(pods: tuple[Pod, ...], classes: tuple[PriorityClass, ...]) -> tuple[Pod, ...]:
+def _of_class(pods: tuple[Pod, ...], known: Mapping[str, PriorityClass]) -> tuple[Pod, ...]:
     """With what a server would give them of their class, 0 where the class is not among the manifests."""
-    known = {name: PriorityClass(value=value) for name, value in BUILT_IN_PRIORITIES.items()}
-    known |= {one.metadata.name: one for one in classes}
     default = min(
-        (one for one in classes if one.global_default), key=lambda one: one.value, default=PriorityClass()
+        (one for one in known.values() if one.global_default),
+        key=lambda one: one.value,
+        default=PriorityClass(),
     )
     if not default.metadata.name and not any(pod.spec.priority_class_name for pod in pods):
         return pods
