@@ -333,3 +333,24 @@ def test_what_a_part_makes_is_admitted_as_a_whole(
         read([new], onto=read([old]).manifests)
     assert message in str(caught.value)
     assert caught.value.source == str(new)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (
+            "{kind: PodDisruptionBudget, metadata: {name: web}, spec: {maxUnavailable: 2}}",
+            "apiVersion is required",
+        ),
+        (
+            "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: 5}",
+            "of type object",
+        ),
+    ],
+)
+def test_what_is_no_part_of_anything_is_refused_as_it_is(tmp_path: Path, part: str, message: str) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(BUDGET)
+    new.write_text(part)
+    with pytest.raises(InputError, match=message):
+        read([new], onto=read([old]).manifests)

@@ -69,6 +69,8 @@ def _whole(located: Located, known: Mapping[tuple[str, str], Located], *, guess:
     document, key = located.value, _key(located.value)
     if key[0] not in {kind for kind, _ in known} or _stands_alone(document):
         return located
+    if not isinstance(document.get("apiVersion"), str):
+        return located
     if is_old(document):  # it is converted later, and today's objects are of another form
         return located
     base = known.get(key)
@@ -81,7 +83,7 @@ def _whole(located: Located, known: Mapping[tuple[str, str], Located], *, guess:
         remedy = "name the one that they change, or give all its fields"
         raise refusal(located, "metadata.name", message, remedy)
     old = base.value
-    if group_of(old["apiVersion"]) != group_of(str(document["apiVersion"])):
+    if group_of(old["apiVersion"]) != group_of(document["apiVersion"]):
         return located
     return Part(
         merge(old, document),
@@ -106,7 +108,8 @@ def _key(document: dict[str, Any]) -> tuple[str, str]:
 
 def _stands_alone(document: dict[str, Any]) -> bool:
     """Of another group's kind nobody knows what it needs; a budget that selects nothing nobody means."""
-    if document.get("kind") == PodDisruptionBudget.KIND and "selector" not in (document.get("spec") or {}):
+    spec = document.get("spec") or {}
+    if document.get("kind") == PodDisruptionBudget.KIND and isinstance(spec, dict) and "selector" not in spec:
         return False
     try:
         if schema_of(document) is None:
