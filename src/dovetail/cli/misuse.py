@@ -73,10 +73,12 @@ def _no_value(error: Any) -> InputError:
             "needs a value", source=error.keyword, remedy=f"give {error.keyword}=VALUE; {_help(error)}"
         )
     for word in error.unused_tokens or ():
-        if nearest(word.partition("=")[0], error.argument.names):
-            return InputError(
-                "there is no such flag", source=word, remedy=f"did you mean {name}? {_help(error)}"
-            )
+        given = word.partition("=")[0]
+        near = nearest(given, error.argument.names)
+        if near or given.startswith("--"):
+            # A flag that does not exist says more than the one that it was meant for, or that comes after it.
+            hint = f"did you mean {name}? " if near else ""
+            return InputError("there is no such flag", source=given, remedy=f"{hint}{_help(error)}")
     flag = "-f" if "-f" in error.argument.names else ""
     return InputError("is missing", source=name, remedy=f"{_file_without(flag, error)}{_help(error)}")
 
@@ -109,7 +111,11 @@ def _file_without(flag: str, error: Any) -> str:
 
 
 def _twice(error: Any) -> InputError:
-    return InputError("given more than once", source=_name(error, error.token), remedy="give it once")
+    name = _name(error, error.token)
+    if error.token.implicit_value == []:
+        # It may be given often, and stands there without a value after one that has one.
+        return InputError("needs a value", source=name, remedy=f"give {name}=VALUE; {_help(error)}")
+    return InputError("given more than once", source=name, remedy="give it once")
 
 
 def _meant(given: str, known: Sequence[str], otherwise: str) -> str:
