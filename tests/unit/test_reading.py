@@ -339,7 +339,7 @@ def test_what_a_part_makes_is_admitted_as_a_whole(
     ("part", "message"),
     [
         (
-            "{kind: PodDisruptionBudget, metadata: {name: web}, spec: {maxUnavailable: 2}}",
+            "{kind: PodDisruptionBudget, metadata: {name: web, namespace: shop}, spec: {maxUnavailable: 2}}",
             "apiVersion is required",
         ),
         (
