@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_an_empty_list_is_noted(items: str, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(f"apiVersion: v1\nkind: List\nitems: {items}\n")
     assert read([file]).notes == (f"{file}: the List holds no objects",)
+
+
+def test_a_plan_of_terraform_is_no_archive_to_unpack(tmp_path: Path) -> None:
+    file = tmp_path / "plan.out"
+    with zipfile.ZipFile(file, "w") as made:
+        made.writestr("tfplan", "a")
+    with pytest.raises(InputError) as refused:
+        read([file])
+    assert refused.value.remedy.startswith("a plan of Terraform, it seems: kubectl get nodepools")
 
 
 def test_a_list_needs_items(tmp_path: Path) -> None:

@@ -209,6 +209,10 @@ def _no_text(raw: bytes, source: str) -> InputError:
 
 def _packed(raw: bytes) -> str:
     """What to do with an archive; "" for anything else."""
+    if raw.startswith(b"PK\3\4") and b"tfplan" in raw[:_LOOKED_AT]:
+        return (
+            "a plan of Terraform, it seems: kubectl get nodepools,ec2nodeclasses -o yaml has what is applied"
+        )
     archive = raw.startswith(b"PK\3\4") or raw[257:262] == b"ustar"
     return (
         "an archive, it seems: unpack it and give the folder, with -R for what is in sub-folders"
