@@ -8,7 +8,8 @@ from stories import falls_ill, inflate, six_nodes
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
@@ -46,6 +47,18 @@ def test_a_node_is_replaced_before_it_goes_and_its_pods_have_their_time() -> Non
     series = {"nodepool": "general", "capacity_type": "on-demand", "image_id": image}
     mode = {"termination_mode": "eventual"}
     assert world.metrics.value(UNHEALTHY, condition="AcceleratedHardwareReady", **series, **mode) == 1
+
+
+def test_a_repair_that_a_brake_holds_back_is_told_of_once() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick)
+        await world.clock.sleep(50 * MINUTE)
+        assert sick.metadata.name in {node.metadata.name for node in world.state.all(Node)}
+
+    world = play(script, gates=ON, brakes=BrakeOptions(launches=Rate(6, 4 * HOUR)))
+    assert len(world.records("claim.created")) == 6
+    assert len(world.records("repair.selected")) == 1
 
 
 def test_the_replacement_is_kept_for_pods_that_stay_until_their_time_is_up() -> None:

@@ -16,7 +16,7 @@ from dovetail.controllers.static import replacement
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNHEALTHY, Command, Decision, Note, Repair
 from dovetail.disrupt.pods import budgets_among
-from dovetail.disrupt.repair import Matcher, Rules, Turn, turn
+from dovetail.disrupt.repair import Diagnosis, Matcher, Rules, Turn, turn
 from dovetail.disrupt.static import is_static
 
 
@@ -32,6 +32,7 @@ class NodeRepair:
         self._what_if = what_if
         self._terminates_first = terminates_first
         self._matcher = Matcher(context.provider.repair_policies.current)
+        self._told: tuple[str, str] | None = None  # the claim (its uid) and condition selected last
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """A node whose pods have no other place does not keep the next one from its turn."""
@@ -40,20 +41,28 @@ class NodeRepair:
         for view, diagnosis in found.due:
             outcome = await self._without(view)
             if outcome.command is not None:
-                self._context.log.record(
-                    "repair.selected",
-                    claim=view.claim.metadata.name,
-                    node=view.name,
-                    condition=diagnosis.repair.condition,
-                    reason=diagnosis.reason,
-                    action=diagnosis.action,
-                )
+                self._tell(view, diagnosis)
                 return Decision(replace(outcome.command, repair=diagnosis.repair), tuple(notes))
             if outcome.obstacle:
                 notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
         # The loop looks once a minute while nothing changes: what is past help sooner is looked for.
         soon = found.next is not None and found.next - self._context.clock.now() < MINUTE
         return Decision(None, tuple(notes), more=soon)
+
+    def _tell(self, view: NodeView, diagnosis: Diagnosis) -> None:
+        """Once, however often it is selected: a brake may hold it back for long."""
+        told = view.claim.metadata.uid, diagnosis.repair.condition
+        if told == self._told:
+            return
+        self._told = told
+        self._context.log.record(
+            "repair.selected",
+            claim=view.claim.metadata.name,
+            node=view.name,
+            condition=diagnosis.repair.condition,
+            reason=diagnosis.reason,
+            action=diagnosis.action,
+        )
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """That command, unless the node recovered while its plan was made, or may not go any more."""
