@@ -414,3 +414,9 @@ def test_changes_of_a_scenario_need_not_be_whole_objects(tmp_path: Path) -> None
     (tmp_path / "changes" / "more.yaml").write_text(change % "nine")
     (finding,) = _said(tmp_path)
     assert (finding.code, finding.source) == ("IN002", str(tmp_path / "changes" / "more.yaml"))
+    # What it would change is itself no object: that alone is reported of it.
+    (tmp_path / "web.yaml").write_text("kind: Deployment\nmetadata: {name: web}\n")
+    assert {item.source for item in _said(tmp_path)} == {
+        str(tmp_path / "web.yaml"),
+        str(tmp_path / "changes" / "more.yaml"),
+    }

@@ -67,13 +67,13 @@ def _whole(located: Located, known: Mapping[tuple[str, str], Located], *, guess:
     Raises InputError where the name looks like a slip, if that is to be guessed.
     """
     document, key = located.value, _key(located.value)
-    if key[0] not in {kind for kind, _ in known} or _stands_alone(document):
+    base = known.get(key)
+    if base is None and all(kind != key[0] for kind, _ in known):
         return located
-    if not isinstance(document.get("apiVersion"), str):
+    if not isinstance(document.get("apiVersion"), str) or _stands_alone(document):
         return located
     if is_old(document):  # it is converted later, and today's objects are of another form
         return located
-    base = known.get(key)
     if base is None:
         space, slash, name = key[1].rpartition("/")
         near = nearest(name, [other.removeprefix(space + slash) for kind, other in known if kind == key[0]])
@@ -83,7 +83,7 @@ def _whole(located: Located, known: Mapping[tuple[str, str], Located], *, guess:
         remedy = "name the one that they change, or give all its fields"
         raise refusal(located, "metadata.name", message, remedy)
     old = base.value
-    if group_of(old["apiVersion"]) != group_of(document["apiVersion"]):
+    if group_of(str(old.get("apiVersion"))) != group_of(document["apiVersion"]):
         return located
     return Part(
         merge(old, document),
