@@ -34,6 +34,7 @@ from dovetail.controllers.provisioning.causes import (
 )
 from dovetail.controllers.provisioning.dealt import dealt
 from dovetail.controllers.provisioning.even import evened
+from dovetail.controllers.provisioning.important import LITTLE
 from dovetail.controllers.provisioning.openings import (
     FEW_PODS,
     MOST_AT_ONCE,
@@ -60,7 +61,6 @@ Answer = TypeVar("Answer")
 
 MOST_TRIES = 5
 _SECOND_PLAN = Budget(100_000)  # of work for the few pods that are left over
-_LITTLE = 50_000  # of work, as the controller's questions about some of the pods have
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ class _Try:
 
 
 async def _asked(problem: Problem, work: int) -> Plan:
-    return solve(problem, Budget(work * _LITTLE))
+    return solve(problem, Budget.within(work * LITTLE))
 
 
 def _done(work: Coroutine[Any, Any, Answer]) -> Answer:

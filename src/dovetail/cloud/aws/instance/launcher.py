@@ -258,6 +258,8 @@ class Launcher:
 
         One that is full is well, and avoided until its instances are counted again.
         """
+        if not errors:  # as nearly always: no candidate need be looked at
+            return
         found, now = refusals(errors), self._clock.monotonic()
         # EC2 calls such launches on demand.
         reserved = {
