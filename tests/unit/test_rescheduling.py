@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -164,3 +165,27 @@ def test_of_several_nodes_as_many_go_as_leave_no_pod_over() -> None:
     assert known.together(asked, found, plenty()) == found
     assert known.together(asked, asked.candidates[:4], SolveBudget(Budget(2))) == found[:1]
     known.check()
+
+
+def test_a_play_that_ends_early_would_have_left_a_pod_over() -> None:
+    class ToTheEnd(Rescheduling):
+        def _stuck(self, *_: object) -> list[Pod]:
+            return []
+
+    draw, ended = random.Random(11), Counter[bool]()
+    for turn in range(150):
+        nodes = []
+        for index in range(8):
+            there = [
+                pod(f"p{index}{number}", draw.choice("112"), draw.choice("ab"), **draw.choice((HARD, {})))
+                for number in range(draw.randrange(4))
+            ]
+            nodes.append(node(f"n{index}", *there, zone="abc"[index % 3]))
+        asked = question(*nodes, moving=[pod("moving", "1", "a", **HARD)] * (turn % 2))
+        leaving = draw.sample(asked.candidates, 2)
+        early, late = Rescheduling(), ToTheEnd()
+        places = early.places(asked, leaving)
+        assert places == late.places(asked, leaving)
+        assert early.together(asked, leaving, plenty()) == late.together(asked, leaving, plenty())
+        ended[places is None] += 1
+    assert min(ended.values()) > 20, ended

