@@ -13,6 +13,7 @@ locals {
   policies = merge(
     { for name in ["launch", "describe", "profiles", "interruption"] : name => templatefile("${path.module}/policies/${name}.json.tftpl", local.places) },
     var.read_quotas ? { quotas = templatefile("${path.module}/policies/quotas.json.tftpl", local.places) } : {},
+    var.reboot_for_repair ? { reboots = templatefile("${path.module}/policies/reboots.json.tftpl", local.places) } : {},
     var.zonal_shift ? { zonalshift = templatefile("${path.module}/policies/zonalshift.json.tftpl", local.places) } : {},
     length(var.ssm_parameter_arns) == 0 ? {} : {
       images = jsonencode({

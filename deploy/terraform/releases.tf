@@ -28,6 +28,7 @@ resource "helm_release" "controller" {
         clusterEndpoint   = var.cluster_endpoint
         interruptionQueue = aws_sqs_queue.interruption.name
         enableZonalShift  = var.zonal_shift
+        awsFeatureGates   = { rebootForRepair = var.reboot_for_repair }
       }
     }),
     var.values,

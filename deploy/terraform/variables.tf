@@ -73,6 +73,12 @@ variable "zonal_shift" {
   default     = false
 }
 
+variable "reboot_for_repair" {
+  description = "Reboot unhealthy nodes that a reboot may mend (settings.awsFeatureGates.rebootForRepair); node repair has to be on."
+  type        = bool
+  default     = false
+}
+
 variable "permissions_boundary" {
   description = "ARN of a permissions boundary for the roles made here."
   type        = string

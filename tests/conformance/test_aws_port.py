@@ -177,6 +177,10 @@ def test_a_fleet_from_launch_to_end(within: Callable[[Body], None], kind: str) -
         first = min(ids)
         (named,) = await ec2.describe_instances(ids=[first])
         assert named.tags["Name"] == "node" and named.launched > 0
+        await refused(ec2.reboot_instances([MISSING]), Refusal.NOT_FOUND)
+        await ec2.reboot_instances([first])
+        (rebooted,) = await ec2.describe_instances(ids=[first])
+        assert (rebooted.zone, rebooted.state) in {(at.zone, "pending"), (at.zone, "running")}
         await refused(ec2.terminate_instances([MISSING]), Refusal.NOT_FOUND)
         await ec2.terminate_instances([first])
         await ec2.terminate_instances([first])

@@ -14,7 +14,7 @@ from dovetail.controllers import interruption
 from dovetail.controllers.brakes import guard
 from dovetail.controllers.disruption import efficiency
 from dovetail.controllers.disruption import metrics as disruption
-from dovetail.controllers.nodeclaim import disrupted
+from dovetail.controllers.nodeclaim import disrupted, reboot
 from dovetail.controllers.provisioning import metrics as provisioning
 from dovetail.controllers.provisioning import realised
 from dovetail.runtime.metrics.memory import MemoryMetrics
@@ -25,6 +25,7 @@ EVERY = (
     *realised.ALL,
     *guard.ALL,
     *disrupted.ALL,
+    *reboot.ALL,
     *disruption.ALL,
     *efficiency.ALL,
     *interruption.ALL,

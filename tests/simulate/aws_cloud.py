@@ -53,11 +53,12 @@ def cloud_on_aws(
     *,
     known: Account | None = None,
     quotas: Quotas | None = None,
+    reboots: bool = False,
 ) -> CloudOnAws:
     """The cloud of a simulation on such an account; it knows of zonal shifts as well."""
     options = Options(market=MarketOptions(limits=limits, quotas=quotas or {}))
     aws = MemoryAws(clock, 1, known or account(REGION), options)
-    settings = ProviderOptions(CLUSTER, zonal_shift=True)
+    settings = ProviderOptions(CLUSTER, zonal_shift=True, reboots=reboots)
     return CloudOnAws(aws, clock, log, settings, version=VERSION, queue=CLUSTER)
 
 

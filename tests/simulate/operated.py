@@ -99,8 +99,11 @@ def daemonset(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def _simulated(clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...]) -> SimulatedCloud:
-    return SimulatedCloud(clock, 1, log, region=REGION, account=Account.usual(REGION, "demo"), limits=limits)
+def _simulated(
+    clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...], *, reboots: bool = False
+) -> SimulatedCloud:
+    account = Account.usual(REGION, "demo")
+    return SimulatedCloud(clock, 1, log, region=REGION, account=account, limits=limits, reboots=reboots)
 
 
 CLOUDS: dict[str, Callable[..., SimulatedCloud | CloudOnAws]] = {"simulated": _simulated, "aws": cloud_on_aws}
@@ -110,13 +113,20 @@ CLOUD = "aws"  # which of them, as in scenarios; conftest.py has a fixture that 
 class Operated:
     """The whole; `play` runs a script on it."""
 
-    def __init__(self, clock: VirtualClock, *, limits: tuple[Limit, ...] = (), **settings: Any) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        *,
+        limits: tuple[Limit, ...] = (),
+        reboots: bool = False,
+        **settings: Any,
+    ) -> None:
         self.clock = clock
         self.log = JsonlLog(clock)
         self.server = MemoryServer(clock, admit=admit)
         self.server.observe(Observer(self.log).changed)
         self.client = self.server.client()
-        self.cloud = CLOUDS[CLOUD](clock, self.log, limits)
+        self.cloud = CLOUDS[CLOUD](clock, self.log, limits, reboots=reboots)
         self.fleets = Fleets(self.aws) if isinstance(self.cloud, CloudOnAws) else None
         names = NodeNames(REGION, 1)
         self.kubelets = Kubelets(self.client, clock, NodeOptions(1, LATENCIES, {}))
@@ -126,6 +136,7 @@ class Operated:
             )
         )
         self.cloud.on_terminated(lambda instance: self.kubelets.switch_off(instance.provider_id))
+        self.cloud.on_rebooted(lambda place: self.kubelets.reboot(place))
         self.plans: list[Plan] = []
         self._settings = Settings(**{"on_plan": self._check, **settings})
         self.operator = self._operator()

@@ -14,7 +14,13 @@ from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE, SECOND
-from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
+from dovetail.base.errors import (
+    CreateFailed,
+    InstanceNotFound,
+    InsufficientCapacity,
+    NodeClassNotReady,
+    RebootRefused,
+)
 from dovetail.cloud.aws import metrics as figures
 from dovetail.cloud.aws.api import CapacityReservation, FleetAnswer, PlacementGroup
 from dovetail.cloud.aws.cluster import Around, ClusterSettings
@@ -33,6 +39,7 @@ from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
+from dovetail.model.repair import REBOOT
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from tests.unit.karpenters_policy import BEYOND
@@ -134,6 +141,8 @@ def provider(
     log: Log,
     metrics: MemoryMetrics | None = None,
     spot: SpotRange | None = None,
+    *,
+    reboots: bool = False,
 ) -> AwsCloud:
     async def version() -> str:
         return "1.33"
@@ -142,7 +151,7 @@ def provider(
         return "10.100.0.10"
 
     around = Around(aws.eks, clock, REGION, ClusterSettings(CLUSTER), version=version, dns_ip=dns_ip)
-    return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER, spot=spot), metrics)
+    return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER, spot=spot, reboots=reboots), metrics)
 
 
 def play(
@@ -588,6 +597,46 @@ def test_classes_that_are_not_ready_launch_nothing() -> None:
         with pytest.raises(CreateFailed) as raised:
             await world.cloud.create(claim(), node_class(userData="[[[", amiFamily="Bottlerocket"))
         assert raised.value.reason == "LaunchTemplateInvalid"
+
+    play(body)
+
+
+@pytest.mark.parametrize("reboots", [False, True])
+def test_a_gate_says_whether_a_reset_of_a_device_is_a_reboot(*, reboots: bool) -> None:
+    async def body(world: World) -> None:
+        cloud = provider(world.aws, world.clock, world.log, reboots=reboots)
+        found = [one.reason for one in cloud.repair_policies.current if one.action == REBOOT]
+        assert [reason.startswith("XID(46|") for reason in found] == [True] * reboots
+
+    play(body)
+
+
+def test_a_reboot_is_asked_for_what_is_there_and_in_a_zone_that_is_in_use() -> None:
+    async def body(world: World) -> None:
+        reboot, rebooted = world.cloud.machines.reboot, []
+        world.aws.machines.on_rebooted.append(lambda instance: rebooted.append(instance.id))
+        (made,) = await world.launch(claim("c", zones=[A]))
+        assert isinstance(made, Instance)
+        await world.clock.sleep(MINUTE)
+        await reboot(made.provider_id, "1")
+        assert rebooted == [made.provider_id.rpartition("/")[2]]
+        with pytest.raises(InstanceNotFound):
+            await reboot(f"aws:///{A}/i-00000000000000000", "1")
+        world.aws.gate.options = GateOptions(denied=frozenset({"ec2:RebootInstances"}))
+        with pytest.raises(RebootRefused, match="UnauthorizedOperation"):
+            await reboot(made.provider_id, "1")
+        world.aws.gate.options = GateOptions(buckets={"ec2:RebootInstances": Bucket(0, 0)})
+        with pytest.raises(AwsError):
+            await reboot(made.provider_id, "1")
+        world.aws.gate.options = GateOptions()
+        world.aws.zonal_shift.away = {USUAL.subnets[0].zone_id}
+        await world.cloud._shifts.refresh()
+        with pytest.raises(RebootRefused, match="shifted away"):
+            await reboot(made.provider_id, "1")
+        await world.cloud.delete(made.provider_id)
+        with pytest.raises(InstanceNotFound):
+            await reboot(made.provider_id, "1")
+        assert len(rebooted) == 1
 
     play(body)
 

@@ -91,9 +91,10 @@ def test_an_account_where_nothing_is_missing() -> None:
 
 OPTIONAL = (QUOTAS, SHIFTS)
 # A try would change something, or needs what it would change.
-UNTRIED = {"ec2:CreateTags", "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate", "sqs:DeleteMessage"} | {
-    f"iam:{verb}InstanceProfile" for verb in ("Create", "Tag", "AddRoleTo", "RemoveRoleFrom", "Delete")
-}
+UNTRIED = {
+    *("ec2:CreateTags", "ec2:RebootInstances", "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"),
+    "sqs:DeleteMessage",
+} | {f"iam:{verb}InstanceProfile" for verb in ("Create", "Tag", "AddRoleTo", "RemoveRoleFrom", "Delete")}
 SPARED = {item.action for item in PERMISSIONS if item.without}
 TRIED = sorted(
     {item.action for item in PERMISSIONS if item.only_with not in OPTIONAL} - FREE - UNTRIED - SPARED
@@ -129,6 +130,7 @@ def test_without_a_class_launches_are_not_tried() -> None:
     assert findings["ec2:CreateFleet"].verdict is Verdict.UNTRIED
     assert "-f" in findings["ec2:CreateFleet"].detail
     assert findings["ec2:TerminateInstances"].verdict is Verdict.UNTRIED
+    assert "only for node repair that reboots" in findings["ec2:RebootInstances"].detail
 
 
 def refusing(code: str, message: str = "why") -> Callable[[MemoryAws], None]:

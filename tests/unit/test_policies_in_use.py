@@ -113,7 +113,7 @@ def test_a_launch_for_another_cluster_is_not() -> None:
     assert not allowed(Asked("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin"))
 
 
-def test_only_own_instances_are_named_and_ended() -> None:
+def test_only_own_instances_are_named_rebooted_and_ended() -> None:
     names = {
         "Name": "ip-10-0-0-1",
         "karpenter.sh/nodeclaim": "general-abcde",
@@ -122,7 +122,11 @@ def test_only_own_instances_are_named_and_ended() -> None:
     assert allowed(Asked("ec2:CreateTags", ec2("instance"), sent=names, has=OWN))
     assert not allowed(Asked("ec2:CreateTags", ec2("instance"), sent=names, has={}))
     assert not allowed(Asked("ec2:CreateTags", ec2("instance"), sent={"team": "x"}, has=OWN))
-    for action, kind in (("TerminateInstances", "instance"), ("DeleteLaunchTemplate", "launch-template")):
+    for action, kind in (
+        ("TerminateInstances", "instance"),
+        ("RebootInstances", "instance"),
+        ("DeleteLaunchTemplate", "launch-template"),
+    ):
         assert allowed(Asked(f"ec2:{action}", ec2(kind), has=OWN))
         assert not allowed(Asked(f"ec2:{action}", ec2(kind), has={"Name": "theirs"}))
 

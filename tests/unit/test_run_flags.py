@@ -197,7 +197,10 @@ def test_what_the_aws_provider_gets() -> None:
 
 
 def test_gates_of_aws_that_change_nothing_are_named() -> None:
-    gates = "NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=false"
-    sharing = aws("--cluster-name=demo", f"--aws-feature-gates={gates}").options().gpu_sharing
-    assert sharing and not aws("--cluster-name=demo").options().gpu_sharing
+    gates = "NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=false,RebootForRepair=true"
+    found, usual = (
+        aws("--cluster-name=demo", *more).options() for more in ((f"--aws-feature-gates={gates}",), ())
+    )
+    assert (found.gpu_sharing, found.reboots) == (True, True)
+    assert (usual.gpu_sharing, usual.reboots) == (False, False)
     assert aws(f"--aws-feature-gates={gates}").idle_gates() == ("--aws-feature-gates DRANVIDIAGPU=true",)

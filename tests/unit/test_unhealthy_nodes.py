@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, NodeSpec, NodeStatus
-from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import MINUTE
+from dovetail.base.errors import CloudError, InstanceNotFound, NotFound, RebootRefused, Unavailable
 from dovetail.cloud.kwok.cloud import KwokCloud
+from dovetail.cloud.listed import ListedCloud
 from dovetail.cloud.repair import EKS_POLICIES
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Repair
@@ -18,6 +24,7 @@ from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.repair import Matcher, Rules, Turn, too_many, turn
 from dovetail.model import labels
 from dovetail.model.repair import REBOOT, REPLACE, RepairPolicies, RepairPolicy
+from dovetail.runtime.process.clock import WallClock
 from dovetail.units.timestamp import parse_rfc3339
 
 SINCE = "2026-03-02T10:00:00Z"
@@ -217,3 +224,53 @@ def test_one_pool_with_too_many_does_not_stop_another() -> None:
     assert {note.reason for note in found.notes} == {"NodeRepairBlocked"}
     assert len([note for note in found.notes if note.on_pool]) == 1
     assert len(found.notes) == 5
+
+
+def test_one_that_rebooted_has_its_whole_time_anew() -> None:
+    matcher, over = Matcher(SET), AT + 20 * MINUTE
+    (found,) = matcher.patient(node(ill("C")), None, over)
+    assert found.since == over + MINUTE
+    assert matcher.diagnose(node(ill("C")), over, rebooted=over) is None
+    assert matcher.diagnose(node(ill("C")), over + MINUTE, rebooted=over) is not None
+
+
+def test_a_rebooting_node_is_nothing_to_repair_and_uses_budgets_up() -> None:
+    gone = node(ill("Ready"), name="a")
+    del gone.metadata.labels[labels.INITIALIZED]
+    status = NodeClaimStatus(conditions=(Condition(type="Rebooting", status="True"),))
+    away, other = view(gone), view(node(ill("Ready"), name="b"))
+    away = replace(away, claim=structs.replace(away.claim, status=status))
+    found = decided(away, other, healthy=8)
+    assert not found.due
+    messages = [note.message for note in found.notes]
+    assert messages[0] == "Node is rebooting"
+    assert messages[1].startswith("No allowed disruptions")
+    assert away.counts and away.leaves
+
+
+class Nodes:
+    """What kwok's reboots are written to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.boots: list[tuple[str, str]] = []
+        self.error = error
+
+    async def set_boot(self, name: str, boot: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.boots.append((name, boot))
+
+
+def test_kwok_writes_a_boot_id_that_names_the_operation() -> None:
+    nodes = Nodes()
+    asyncio.run(KwokCloud(WallClock(), nodes, ()).machines.reboot("kwok://n", "7"))  # type: ignore[arg-type]
+    assert nodes.boots == [("n", "kwok-7")]
+    for error, raised in ((NotFound("no"), InstanceNotFound), (Unavailable("later"), CloudError)):
+        cloud = KwokCloud(WallClock(), Nodes(error), ())  # type: ignore[arg-type]
+        with pytest.raises(raised):
+            asyncio.run(cloud.machines.reboot("kwok://n", "7"))
+
+
+def test_a_provider_without_reboots_says_so() -> None:
+    with pytest.raises(RebootRefused, match="not implemented"):
+        asyncio.run(ListedCloud().machines.reboot("aws:///a/i-1", "7"))

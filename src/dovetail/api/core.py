@@ -228,10 +228,15 @@ class NodeSpec(Part, frozen=True, kw_only=True):
     unschedulable: bool = False
 
 
+class NodeSystemInfo(Part, frozen=True, kw_only=True):
+    boot_id: str = msgspec.field(name="bootID", default="")
+
+
 class NodeStatus(Part, frozen=True, kw_only=True):
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
     conditions: tuple[Condition, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
 
 
 class Node(Object, frozen=True, kw_only=True):

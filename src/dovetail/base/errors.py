@@ -20,7 +20,8 @@ DovetailError
     ├── InsufficientCapacity   no offering left: delete the claim, plan again
     ├── NodeClassNotReady      delete the claim, plan again
     ├── InstanceNotFound       the instance is gone: nothing left to do
-    └── CreateFailed           launch failed for another reason: retry with back-off
+    ├── CreateFailed           launch failed for another reason: retry with back-off
+    └── RebootRefused          asking again is of no use: replace the node instead
 """
 
 from __future__ import annotations
@@ -260,6 +261,10 @@ class NodeClassNotReady(CloudError):
 
 class InstanceNotFound(CloudError):
     """The instance does not exist (any more)."""
+
+
+class RebootRefused(CloudError):
+    """The cloud does not reboot the instance, and will not if it is asked again."""
 
 
 class CreateFailed(CloudError):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dovetail.runtime.process.options import AwsOptions
 
 _GATE = "NodeClassCEL"
+_REBOOTS = "RebootForRepair"
 _SHARING = "DRANVIDIAGPU"  # shuts classes out that share GPUs; none is shared where it is open either
 
 
@@ -54,7 +55,8 @@ class AwsFlags:
     security_group_refresh_interval
         How often security groups are looked up.
     aws_feature_gates
-        NodeClassCEL=true lets kubelet settings be expressions.
+        NodeClassCEL=true lets kubelet settings be expressions, RebootForRepair=true lets node repair reboot
+        nodes that a reboot may mend.
     """
 
     cluster_name: str = ""
@@ -69,7 +71,7 @@ class AwsFlags:
     ami_refresh_interval: str = "1m"
     subnet_refresh_interval: str = "1m"
     security_group_refresh_interval: str = "1m"
-    aws_feature_gates: str = f"{_GATE}=false"
+    aws_feature_gates: str = f"{_GATE}=false,{_REBOOTS}=false"
 
     def given(self) -> tuple[str, ...]:
         """Names of those that are not as by default. Raises InputError for one that is not valid."""
@@ -98,8 +100,8 @@ class AwsFlags:
 
     def idle_gates(self) -> tuple[str, ...]:
         """Gates that were opened and change nothing here. Raises InputError."""
-        opened = self._gates().items()
-        return tuple(f"--aws-feature-gates {name}=true" for name, on in opened if on and name != _GATE)
+        opened = [name for name, on in self._gates().items() if on]
+        return tuple(f"--aws-feature-gates {name}=true" for name in opened if name not in (_GATE, _REBOOTS))
 
     def _gates(self) -> dict[str, bool]:
         return read_gates(self.aws_feature_gates, "--aws-feature-gates")
@@ -122,6 +124,7 @@ class AwsFlags:
             vm_memory_overhead_percent=self.vm_memory_overhead_percent,
             interruption_queue=self.interruption_queue,
             zonal_shift=self.enable_zonal_shift == "true",
+            reboots=self._gates().get(_REBOOTS, False),
             reserved_enis=self.reserved_enis,
             dry_run=self.disable_dry_run == "false",
             image_refresh=_interval("--ami-refresh-interval", self.ami_refresh_interval),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.errors import RebootRefused
 from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.provider import Machines, NodeClasses, NodeClassResolution, Supply
 
@@ -66,6 +67,10 @@ class PlainMachines:
     async def impairments(self) -> Sequence[Impairment]:
         """See Machines."""
         return ()
+
+    async def reboot(self, provider_id: str, operation: str) -> None:  # noqa: ARG002 - none reboots
+        """Raises RebootRefused."""
+        raise RebootRefused("reboot not implemented by the cloud provider")
 
 
 class Inert:

@@ -106,3 +106,6 @@ class _OverMachines:
 
     async def impairments(self) -> Sequence[Impairment]:
         return await self._over.call("impairments", "instances", self._machines.impairments)
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        await self._over.call("reboot", provider_id, lambda: self._machines.reboot(provider_id, operation))

@@ -156,6 +156,9 @@ class Supply(Protocol):
         """True iff spot was refused to the claim as the account may not have the role for it. Told once."""
 
 
+REJECTED = "reboot rejected by the cloud provider"  # why follows
+
+
 class Machines(Protocol):
     """What a provider knows of instances that run, and writes on them."""
 
@@ -176,6 +179,13 @@ class Machines(Protocol):
 
     async def impairments(self) -> Sequence[Impairment]:
         """Instances of this cluster that fail a status check of the cloud or have an event announced."""
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        """Ask for a reboot; that it happened shows in the boot id of the node.
+
+        `operation` is the same when the same reboot is asked for again. InstanceNotFound, RebootRefused:
+        there will be none. Other errors: the caller asks again.
+        """
 
 
 class Provider(Protocol):

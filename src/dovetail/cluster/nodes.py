@@ -33,7 +33,8 @@ EPHEMERAL = frozenset(
 EPHEMERAL_PREFIX = "readiness.k8s.io/"
 GOES_NEXT = Taint(key=labels.UNDERUTILIZED_TAINT, effect=PREFER_NO_SCHEDULE)
 OTHERS_FIRST = Taint(key=labels.OTHERS_FIRST_TAINT, effect=PREFER_NO_SCHEDULE)
-_ASKING = (GOES_NEXT, OTHERS_FIRST)
+REBOOTING_TAINT = Taint(key=labels.REBOOTING_TAINT, effect=NO_SCHEDULE)
+_PASSING = (GOES_NEXT, OTHERS_FIRST, REBOOTING_TAINT)
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
@@ -211,7 +212,8 @@ def underutilized(node: Node | None) -> bool:
 def _taints(machine: Machine) -> tuple[Taint, ...]:
     """Those that stay: startup and ephemeral ones go once the node is up, so pods need not tolerate them.
 
-    Those of nodes that ask pods to go elsewhere are left out: nothing is bought to spare them.
+    Those of nodes that ask pods to go elsewhere are left out: nothing is bought to spare them. So is that of
+    nodes that reboot: their pods come back.
     """
     claim = machine.claim
     if claim and not machine.registered:
@@ -225,8 +227,8 @@ def _taints(machine: Machine) -> tuple[Taint, ...]:
             for taint in taints
             if (taint.key, taint.value, taint.effect) not in passing and not is_ephemeral(taint)
         )
-    if any(taint in taints for taint in _ASKING):
-        taints = tuple(taint for taint in taints if taint not in _ASKING)
+    if any(taint in taints for taint in _PASSING):
+        taints = tuple(taint for taint in taints if taint not in _PASSING)
     cordoned = machine.node is not None and machine.node.spec.unschedulable
     if cordoned and not any(taint.key == CORDONED.key for taint in taints):
         return (*taints, CORDONED)

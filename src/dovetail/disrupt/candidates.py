@@ -70,6 +70,10 @@ class NodeView:
         return self.node is not None and labels.REGISTERED in self.node.metadata.labels
 
     @property
+    def rebooting(self) -> bool:
+        return is_true(self.claim.status.conditions, "Rebooting")
+
+    @property
     def ready(self) -> bool:
         return self.node is not None and is_true(self.node.status.conditions, "Ready")
 
@@ -105,17 +109,18 @@ class NodeView:
     @cached_property
     def counts(self) -> bool:
         """True iff budgets count it."""
-        return self.initialized and not is_true(self.claim.status.conditions, "InstanceTerminating")
+        there = self.initialized or self.rebooting
+        return there and not is_true(self.claim.status.conditions, "InstanceTerminating")
 
     @cached_property
     def leaves(self) -> bool:
-        """True iff it is on its way out.
+        """True iff it is on its way out, if only to come back.
 
         One that another process has begun to disrupt does too: it may go on with it. What it left behind is
         undone before each decision (controllers/disruption/execute.py), so that does not count for long.
         """
         begun = is_true(self.claim.status.conditions, "DisruptionReason")
-        return self.going or self.queued or begun
+        return self.going or self.queued or begun or self.rebooting
 
     @cached_property
     def uses_budget(self) -> bool:
@@ -208,6 +213,8 @@ def _presence_blockers(view: NodeView, *, up: bool) -> Iterator[str]:
         return
     if view.going or view.queued:
         yield "Node is deleting or marked for deletion"
+    if view.rebooting:
+        yield "Node is rebooting"
     if not up:
         yield "Node isn't initialized nor registered"
     if view.nominated:

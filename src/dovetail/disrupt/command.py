@@ -68,7 +68,8 @@ class Command:
     stay and that pods of the candidates are meant to move to. Of those in `places`, and of replacements (by
     the name that these have in the plan), it is known which pods (by key): these are promised their places as
     the command begins. `repair` is of one whose node is unhealthy. `terminate_first` says why the node goes
-    before its replacement can exist; that is bought once its place is free.
+    before its replacement can exist; that is bought once its place is free. `reboot` says why the node is
+    rebooted instead of deleted: its condition, and the reason of that.
     """
 
     reason: str
@@ -80,9 +81,12 @@ class Command:
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     repair: Repair | None = None
     terminate_first: str = ""
+    reboot: str = ""
 
     @property
     def decision(self) -> str:
+        if self.reboot:
+            return "reboot"
         if self.terminate_first:
             return "terminate-first"
         return "replace" if self.replacements else "delete"
@@ -90,6 +94,8 @@ class Command:
     @property
     def savings(self) -> int:
         """Nano-dollars per hour that the candidates cost and the replacements do not, without surcharges."""
+        if self.reboot:
+            return 0
         return sum(view.price or 0 for view in self.candidates) - sum(
             claim.price - claim.surcharge for claim in self.replacements
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.allowance import allowances, blocked_notes
@@ -17,7 +18,7 @@ from dovetail.disrupt.candidates import NodeView, repair_blocker
 from dovetail.disrupt.command import UNHEALTHY, Note, Repair
 from dovetail.disrupt.pods import Budgets
 from dovetail.model import labels
-from dovetail.model.repair import REPLACE, RepairPolicy
+from dovetail.model.repair import REBOOT, REPLACE, RepairPolicy
 from dovetail.units.timestamp import parse_rfc3339
 
 _SICK_PERCENT = 20
@@ -27,6 +28,8 @@ BLOCKED = "NodeRepairBlocked"
 _LONGEST = 6 * HOUR
 # So much longer a node has waited that is in front of one whose policy ranks above its own by one.
 _PER_RANK = 30 * MINUTE
+# Karpenter's: so many reboots of a node within so long are enough.
+_MOST_REBOOTS, _REBOOTS_WITHIN = 2, 24 * HOUR
 _NODES = 32_768  # more than any cluster has; what is known of one goes with it
 
 
@@ -48,6 +51,7 @@ class Diagnosis:
     reason: str  # as the condition gives it
     action: str
     score: float
+    escalated: bool = False  # reboots of it have come to nothing
 
 
 class Matcher:
@@ -81,23 +85,31 @@ class Matcher:
             ]
         return tuple(found)
 
-    def patient(self, node: Node, origin: Repair | None) -> tuple[Match, ...]:
+    def patient(self, node: Node, origin: Repair | None, rebooted: int = 0) -> tuple[Match, ...]:
         """As `matches`; `origin` is the repair that the node was bought for, if it was.
 
-        Where the one in its place has the same condition it is waited for twice as long, and so on.
+        Where the one in its place has the same condition it is waited for twice as long, and so on. One that
+        `rebooted` (ns, when that was over) has its whole time anew.
         """
         found = self.matches(node)
+        if found and rebooted:
+            least = [rebooted + one.policy.toleration for one in found]
+            found = tuple(
+                replace(one, since=max(one.since, since)) for one, since in zip(found, least, strict=True)
+            )
         if not found or origin is None:
             return found
         return tuple(_delayed(one, origin) if one.condition == origin.condition else one for one in found)
 
-    def diagnose(self, node: Node, now: int, origin: Repair | None = None) -> Diagnosis | None:
+    def diagnose(
+        self, node: Node, now: int, origin: Repair | None = None, rebooted: int = 0
+    ) -> Diagnosis | None:
         """What is done about the node at `now` (ns); None while it is healthy, or may still recover.
 
         Of several conditions that replaces it which asks for that, then what ranks highest, and what has
-        lasted longest; the shortest of their graces holds. `origin` as above.
+        lasted longest; the shortest of their graces holds. `origin` and `rebooted` as above.
         """
-        due = [match for match in self.patient(node, origin) if match.since <= now]
+        due = [match for match in self.patient(node, origin, rebooted) if match.since <= now]
         if not due:
             return None
         first = min(
@@ -119,6 +131,34 @@ class Matcher:
 def _delayed(match: Match, origin: Repair) -> Match:
     whole = min(match.policy.toleration << min(origin.again + 1, 10), max(_LONGEST, match.policy.toleration))
     return replace(match, since=match.since - match.policy.toleration + whole)
+
+
+def rebooted(claim: NodeClaim) -> int:
+    """When the last reboot of its node was over (ns), whichever way it ended; 0 if there was none."""
+    found = condition(claim.status.conditions, "Rebooting")
+    return 0 if found is None or found.status == "True" else parse_rfc3339(found.last_transition_time)
+
+
+def requested(claim: NodeClaim, now: int) -> tuple[int, ...]:
+    """When reboots of its node were requested (ns) within 24 hours before `now`."""
+    text = claim.metadata.annotations.get(labels.REBOOTS, "")
+    try:
+        found = [parse_rfc3339(one) for one in text.split(",")] if text else []
+    except ValueError:
+        return ()  # another text was written there
+    return tuple(one for one in found if now - one < _REBOOTS_WITHIN)
+
+
+def committed(claim: NodeClaim, now: int) -> tuple[int, ...]:
+    """As `requested`, with the one that is requested now; no more of them than matter."""
+    return (*requested(claim, now), now)[-_MOST_REBOOTS:]
+
+
+def _escalated(claim: NodeClaim, diagnosis: Diagnosis, now: int) -> Diagnosis:
+    """A node that was rebooted often enough is replaced."""
+    if diagnosis.action != REBOOT or len(requested(claim, now)) < _MOST_REBOOTS:
+        return diagnosis
+    return replace(diagnosis, action=REPLACE, escalated=True)
 
 
 def too_many(sick: int, nodes: int) -> bool:
@@ -159,11 +199,11 @@ def turn(views: Sequence[NodeView], matcher: Matcher, rules: Rules) -> Turn:
     found, instants = [], []
     for view in sick:
         assert view.node is not None, "what has no node is not sick"
-        origin = rules.origin(view.claim)
-        diagnosis = matcher.diagnose(view.node, now, origin)
+        known = rules.origin(view.claim), rebooted(view.claim)
+        diagnosis = matcher.diagnose(view.node, now, *known)
         if diagnosis is not None:
-            found.append((view, diagnosis))
-        instants += [one.since for one in matcher.patient(view.node, origin) if one.since > now]
+            found.append((view, _escalated(view.claim, diagnosis, now)))
+        instants += [one.since for one in matcher.patient(view.node, *known) if one.since > now]
     soonest = min(instants, default=None)
     if not found:
         return Turn((), (), soonest)

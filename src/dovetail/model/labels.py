@@ -29,6 +29,11 @@ RESERVED = "reserved"
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 DO_NOT_REPAIR = "karpenter.sh/do-not-repair"
+# Of claims whose nodes are rebooted: how long pods may take to leave, and which boot is to be the last one.
+REBOOT_GRACE = "karpenter.sh/reboot-termination-grace-period"
+PRE_BOOT_ID = "karpenter.sh/reboot-pre-boot-id"
+REBOOT_DRAINED = "dovetail.dev/reboot-drained"  # since when the cloud is asked for it
+REBOOTS = "dovetail.dev/reboots"  # when reboots were requested within the last 24 hours
 NODEPOOL_HASH = "karpenter.sh/nodepool-hash"
 NODEPOOL_HASH_VERSION = "karpenter.sh/nodepool-hash-version"
 NODECLASS_HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
@@ -50,6 +55,7 @@ CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT = "karpenter.sh/unregistered"
+REBOOTING_TAINT = "karpenter.sh/rebooting"
 OPENING_TAINT = "dovetail.dev/opening"
 DRIFTED_TAINT = "dovetail.dev/drifted"
 UNDERUTILIZED_TAINT = "dovetail.dev/underutilized"

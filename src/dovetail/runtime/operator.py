@@ -39,6 +39,7 @@ from dovetail.controllers.nodeclaim.consistency import Consistency
 from dovetail.controllers.nodeclaim.discover import Discovery
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
+from dovetail.controllers.nodeclaim.reboot import Reboots
 from dovetail.controllers.nodeclaim.reserved import ReservedClaims
 from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
 from dovetail.controllers.nodeclass.collect import ProfileCollection
@@ -270,6 +271,7 @@ class Operator:
         evictions = EvictionQueue(context)
         yield "eviction-queue", evictions.run
         yield "node.termination", NodeTermination(context, evictions).run
+        yield "nodeclaim.reboot", Reboots(context, evictions).queue.run
         if self._settings.gates.node_repair and self._settings.legacy_node_repair:
             yield "node.health", LegacyNodeRepair(context).run
         if self._interruptions is not None:

@@ -90,6 +90,7 @@ class Cluster:
         self.cloud.on_started(self._switch_on)
         self.cloud.on_asked(self._launching)
         self.cloud.on_terminated(self._switch_off)
+        self.cloud.on_rebooted(self._kubelets.reboot)
         self._trouble: Trouble | None = None
         self._rival: ClusterAutoscaler | None = None
 

@@ -250,6 +250,9 @@ class Ec2(Protocol):
     async def terminate_instances(self, ids: Sequence[str]) -> None:
         """NOT_FOUND if one of them does not exist: then none is terminated."""
 
+    async def reboot_instances(self, ids: Sequence[str]) -> None:
+        """Asked for, not done yet. NOT_FOUND if one of them does not exist: then none is rebooted."""
+
     async def create_tags(self, resources: Sequence[str], tags: Mapping[str, str]) -> None:
         """Resources of any kind, by id."""
 

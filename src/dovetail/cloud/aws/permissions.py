@@ -7,6 +7,7 @@ from dataclasses import dataclass
 QUEUE = "interruption queue"
 QUOTAS = "knowing vCPU quotas"
 SHIFTS = "zonal shifts"
+REBOOTS = "node repair that reboots"
 PROFILES = "EC2NodeClasses with a role"
 
 
@@ -88,6 +89,12 @@ PERMISSIONS: tuple[Permission, ...] = (
     ),
     Permission("ec2.create_tags", ("ec2:CreateTags",), "names of instances"),
     Permission("ec2.terminate_instances", ("ec2:TerminateInstances",), "the end of nodes"),
+    Permission(
+        "ec2.reboot_instances",
+        ("ec2:RebootInstances",),
+        "reboots of nodes",
+        REBOOTS,
+    ),
     Permission(
         "ec2.delete_launch_template", ("ec2:DeleteLaunchTemplate",), "launch templates that are not needed"
     ),

@@ -40,7 +40,7 @@ from dovetail.cloud.provider import (
     Supply,
     check_ready,
 )
-from dovetail.cloud.repair import EKS_POLICIES
+from dovetail.cloud.repair import EKS_POLICIES, EKS_REBOOT_POLICIES
 from dovetail.cloud.unavailable import UnavailableOfferings
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
@@ -63,6 +63,7 @@ class Options:
     reserved_capacity: bool = True
     spot: SpotRange | None = None  # which spot offerings a launch tries first; None for all
     zonal_shift: bool = False
+    reboots: bool = False  # nodes that a reboot may mend are rebooted, not replaced
     classes: resolver.Options = field(default_factory=resolver.Options)
 
 
@@ -70,7 +71,6 @@ class AwsCloud:
     """Implements `cloud.provider.Provider`. `start` it before the first call; `run` keeps it fresh."""
 
     node_class_kinds: tuple[tuple[str, str], ...] = ((_GROUP, EC2NodeClass.KIND),)
-    repair_policies: RepairPolicies = EKS_POLICIES
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class AwsCloud:
         self._clock = clock
         self._log = log
         self._options = options
+        self.repair_policies: RepairPolicies = EKS_REBOOT_POLICIES if options.reboots else EKS_POLICIES
         self._market = Market(aws, clock, options.node)
         self._around = surroundings
         self._resolver = ClassResolver(aws, clock, self.surroundings, options.classes)
@@ -120,7 +121,7 @@ class AwsCloud:
         self.supply: Supply = _Supply(
             self._commons, self._shifts, self._market, self._unavailable, self._launcher, clock
         )
-        self.machines: Machines = _Machines(self._instances, self._orphans, aws.ec2)
+        self.machines: Machines = _Machines(self._instances, self._orphans, aws.ec2, self.supply)
         self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
         self._appears: dict[str, int] = {}  # of these, until when EC2 may not show them, by monotonic time
 
@@ -347,10 +348,11 @@ class _Supply:
 class _Machines:
     """Implements Machines."""
 
-    def __init__(self, instances: Instances, orphans: Orphans, ec2: Ec2) -> None:
+    def __init__(self, instances: Instances, orphans: Orphans, ec2: Ec2, supply: Supply) -> None:
         self._instances = instances
         self._orphans = orphans
         self._ec2 = ec2
+        self._supply = supply
 
     async def recover_orphans(self, owned: Callable[[], Collection[str]]) -> None:
         await self._orphans.look(owned)
@@ -366,3 +368,6 @@ class _Machines:
             Impairment(provider_id(check.zone, check.instance), check.category, check.since)
             for check in await self._ec2.describe_instance_status()
         ]
+
+    async def reboot(self, provider_id: str, operation: str) -> None:  # noqa: ARG002 - EC2 has no token for it
+        await self._instances.reboot(instance_id(provider_id), self._supply.shifted_zones())

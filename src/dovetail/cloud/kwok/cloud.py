@@ -10,11 +10,18 @@ from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import AlreadyExists, ApiError, CreateFailed, InstanceNotFound, NotFound
+from dovetail.base.errors import (
+    AlreadyExists,
+    ApiError,
+    CloudError,
+    CreateFailed,
+    InstanceNotFound,
+    NotFound,
+)
 from dovetail.cloud.choice import Request, choose
-from dovetail.cloud.inert import Inert
+from dovetail.cloud.inert import Inert, PlainMachines
 from dovetail.cloud.kwok import machine
-from dovetail.cloud.provider import Instance, check_ready
+from dovetail.cloud.provider import Instance, Machines, check_ready
 from dovetail.model.offering import InstanceType
 from dovetail.model.repair import REBOOT, RepairPolicies, RepairPolicy
 from dovetail.model.requirement import Requirements
@@ -35,6 +42,26 @@ class NodeObjects(Protocol):
 
     async def delete(self, name: str) -> None:
         """Raises NotFound."""
+
+    async def set_boot(self, name: str, boot: str) -> None:
+        """Write the boot id into its status. Raises NotFound."""
+
+
+class _Machines(PlainMachines):
+    """Implements Machines."""
+
+    def __init__(self, nodes: NodeObjects) -> None:
+        self._nodes = nodes
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        """See Machines: it has rebooted at once. Raises CloudError."""
+        name = provider_id.removeprefix(machine.SCHEME)
+        try:
+            await self._nodes.set_boot(name, f"kwok-{operation}")
+        except NotFound:
+            raise InstanceNotFound(f"there is no instance {provider_id}") from None
+        except ApiError as error:
+            raise CloudError(str(error)) from error
 
 
 class KwokCloud(Inert):
@@ -61,6 +88,7 @@ class KwokCloud(Inert):
         self._clock = clock
         self._nodes = nodes
         self._types = types
+        self.machines: Machines = _Machines(nodes)
         self._joining: dict[str, tuple[Instance, asyncio.Task[None]]] = {}  # by provider id
 
     def instance_types(self, node_class: KWOKNodeClass | None) -> tuple[InstanceType, ...]:  # noqa: ARG002 - alike for all

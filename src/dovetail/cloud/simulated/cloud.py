@@ -37,7 +37,7 @@ from dovetail.cloud.provider import (
     Supply,
     check_ready,
 )
-from dovetail.cloud.repair import EKS_POLICIES
+from dovetail.cloud.repair import EKS_POLICIES, EKS_REBOOT_POLICIES
 from dovetail.cloud.simulated.account import Account, image_for, resolve
 from dovetail.cloud.unavailable import UnavailableOfferings, single_values, without
 from dovetail.model import labels
@@ -279,11 +279,21 @@ class _Supply(EndlessSupply):
 class _Machines(PlainMachines):
     """Implements Machines."""
 
-    def __init__(self, machines: Mapping[str, _Machine]) -> None:
+    def __init__(self, machines: Mapping[str, _Machine], log: EventLog) -> None:
         self._machines = machines
+        self._log = log
+        self.on_rebooted: list[Callable[[str], None]] = []
 
     async def impairments(self) -> Sequence[Impairment]:
         return [one.impairment for one in self._machines.values() if one.impairment is not None]
+
+    async def reboot(self, provider_id: str, operation: str) -> None:  # noqa: ARG002 - the time tells them apart
+        machine = self._machines.get(provider_id)
+        if machine is None or machine.ending is not None:
+            raise InstanceNotFound(f"there is no instance {provider_id}")
+        self._log.record("instance.rebooted", instance=provider_id)
+        for callback in self.on_rebooted:
+            callback(provider_id)
 
 
 class SimulatedCloud:
@@ -291,14 +301,13 @@ class SimulatedCloud:
 
     `types` replaces the catalogue (then node classes do not shape the types, and volumes are free); `sold`
     names the only types of the catalogue that there are; `spot` says which spot offerings launches try first,
-    None for all. Every draw is keyed by the claim or the instance it is for, so that one launch never shifts
-    another's luck.
+    None for all; `reboots`: nodes that a reboot may mend are rebooted instead of replaced. Every draw is
+    keyed by the claim or the instance it is for, so that one launch never shifts another's luck.
     """
 
     node_class_kinds: tuple[tuple[str, str], ...] = (
         (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
     )
-    repair_policies: RepairPolicies = EKS_POLICIES
 
     def __init__(
         self,
@@ -313,7 +322,9 @@ class SimulatedCloud:
         limits: Iterable[Limit] = (),
         delays: Delays | None = None,
         spot: SpotRange | None = None,
+        reboots: bool = False,
     ) -> None:
+        self.repair_policies: RepairPolicies = EKS_REBOOT_POLICIES if reboots else EKS_POLICIES
         self._clock = clock
         self._seed = seed
         self._log = log
@@ -335,7 +346,9 @@ class SimulatedCloud:
         self._interrupter = Interrupter(clock, log, self.queue, self._lose)
         self.classes: NodeClasses = _Classes(self._account, self._addresses)
         self.supply: Supply = _Supply(self._machines, self._unavailable, clock)
-        self.machines: Machines = _Machines(self._machines)
+        rebooting = _Machines(self._machines, log)
+        self.machines: Machines = rebooting
+        self._rebooted = rebooting.on_rebooted
 
     @property
     def provider(self) -> Provider:
@@ -364,6 +377,10 @@ class SimulatedCloud:
     def on_terminated(self, callback: Callable[[Instance], None]) -> None:
         """Called once an instance is gone."""
         self._terminated.append(callback)
+
+    def on_rebooted(self, callback: Callable[[str], None]) -> None:
+        """Called with the provider id of an instance that reboots."""
+        self._rebooted.append(callback)
 
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""

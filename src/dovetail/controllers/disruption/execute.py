@@ -26,8 +26,9 @@ from dovetail.controllers.nodeclaim.disrupted import (
     count_disrupted,
     count_unhealthy,
 )
+from dovetail.controllers.nodeclaim.reboot import request
 from dovetail.controllers.nodeclaim.register import lacks_only_opening
-from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
+from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, REBOOTING, write
 from dovetail.controllers.nodeclaim.terminate import limit_drain
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.reconciler import Failure, failure_log
@@ -143,6 +144,9 @@ class Execution:
             replacements=[planned.instance_type for planned in command.replacements],
             pods=moved_pods(command),
         )
+        if command.reboot:
+            await self._reboot(command)
+            return
         try:
             for view in command.candidates:
                 await self._prepare(view, command.reason)
@@ -186,6 +190,20 @@ class Execution:
             self._run(running)
             raise
 
+    async def _reboot(self, command: Command) -> None:
+        """What is requested is carried out apart; the claim is taken until it shows that. Raises ApiError."""
+        (view,) = command.candidates
+        bound = _bound(view.claim, command.repair)
+        if bound is None and view.claim.spec.termination_grace_period is not None:
+            bound = parse_duration(view.claim.spec.termination_grace_period)
+        try:
+            await request(self._context, view.claim, bound, command.reboot)
+        except ApiError:
+            self._release(command)
+            raise
+        name = view.claim.metadata.name
+        self._context.log.record("reboot.requested", claim=name, node=view.name, reason=command.reboot)
+
     def _run(self, running: Running) -> None:
         self._running.append(running)
         self._begins.set()
@@ -203,7 +221,7 @@ class Execution:
         busy = {name for running in self._running for name in _claims(running.command)}
         for name in [name for name in self._taken if name not in busy]:
             present = state.get(NodeClaim, name)
-            if present is None or present.deleting:
+            if present is None or present.deleting or is_true(present.status.conditions, REBOOTING):
                 del self._taken[name]
 
     async def _undo_all(self) -> bool:
@@ -223,6 +241,8 @@ class Execution:
 
     def _begun_on(self, claim: NodeClaim) -> bool:
         """True iff a command left something on the claim or its node, or it cannot be told."""
+        if is_true(claim.status.conditions, REBOOTING):
+            return False  # the reboot takes off what it left
         node = self._context.state.node_of(claim)
         try:
             tainted = node is not None and not node.deleting and _tainted(node)
@@ -362,12 +382,10 @@ class Execution:
 
     async def _limit_drain(self, claim: NodeClaim, repair: Repair | None) -> None:
         """Pods of an unhealthy node get a limit of time to leave, from now on: its replacement is up."""
-        if repair is None or repair.grace is None:
-            return
-        own = claim.spec.termination_grace_period
-        bound = repair.grace if own is None else min(repair.grace, parse_duration(own))
-        known = self._context.state.get(NodeClaim, claim.metadata.name)
-        await limit_drain(self._context, known or claim, bound)
+        bound = _bound(claim, repair)
+        if bound is not None:
+            known = self._context.state.get(NodeClaim, claim.metadata.name)
+            await limit_drain(self._context, known or claim, bound)
 
     async def _write_taints(self, node: Node, taints: list[object]) -> None:
         merge = {
@@ -375,6 +393,14 @@ class Execution:
             "spec": {"taints": taints},
         }
         await self._context.client.patch(Node, node.metadata.name, merge=merge)
+
+
+def _bound(claim: NodeClaim, repair: Repair | None) -> int | None:
+    """How long (ns) pods of an unhealthy node may take to leave; None if the repair says nothing of it."""
+    if repair is None or repair.grace is None:
+        return None
+    own = claim.spec.termination_grace_period
+    return repair.grace if own is None else min(repair.grace, parse_duration(own))
 
 
 def _claims(command: Command) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Unhealthy nodes are replaced first, then drained within a limit of time: a method of disruption."""
+"""Unhealthy nodes are replaced first, then drained within a limit of time, or rebooted where that may mend
+them: a method of disruption. Reboots are carried out in controllers/nodeclaim/reboot.py.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from dovetail.controllers.static import replacement
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNHEALTHY, Command, Decision, Note, Repair
 from dovetail.disrupt.pods import budgets_among
-from dovetail.disrupt.repair import Diagnosis, Matcher, Rules, Turn, turn
+from dovetail.disrupt.repair import Diagnosis, Matcher, Rules, Turn, rebooted, turn
 from dovetail.disrupt.static import is_static
+from dovetail.model.repair import REBOOT
 
 
 class NodeRepair:
@@ -32,13 +35,19 @@ class NodeRepair:
         self._what_if = what_if
         self._terminates_first = terminates_first
         self._matcher = Matcher(context.provider.repair_policies.current)
-        self._told: tuple[str, str] | None = None  # the claim (its uid) and condition selected last
+        # What was selected last: the claim (its uid), its condition, when it was rebooted before.
+        self._told: tuple[str, str, int] | None = None
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """A node whose pods have no other place does not keep the next one from its turn."""
         found = self._turn(views)
         notes = list(found.notes)
         for view, diagnosis in found.due:
+            if diagnosis.action == REBOOT:
+                self._tell(view, diagnosis)
+                why = f"{diagnosis.repair.condition}/{diagnosis.reason}"
+                command = Command(self.reason, (view,), repair=diagnosis.repair, reboot=why)
+                return Decision(command, tuple(notes))
             outcome = await self._without(view)
             if outcome.command is not None:
                 self._tell(view, diagnosis)
@@ -51,7 +60,7 @@ class NodeRepair:
 
     def _tell(self, view: NodeView, diagnosis: Diagnosis) -> None:
         """Once, however often it is selected: a brake may hold it back for long."""
-        told = view.claim.metadata.uid, diagnosis.repair.condition
+        told = view.claim.metadata.uid, diagnosis.repair.condition, rebooted(view.claim)
         if told == self._told:
             return
         self._told = told
@@ -62,11 +71,18 @@ class NodeRepair:
             condition=diagnosis.repair.condition,
             reason=diagnosis.reason,
             action=diagnosis.action,
+            escalated=diagnosis.escalated,
         )
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
-        """That command, unless the node recovered while its plan was made, or may not go any more."""
-        free = {view.claim.metadata.uid for view, _ in self._turn(views).due}
+        """That command, unless the node recovered while its plan was made, or may not go any more, or a
+        reboot is not enough any more.
+        """
+        free = {
+            view.claim.metadata.uid
+            for view, diagnosis in self._turn(views).due
+            if not command.reboot or diagnosis.action == REBOOT
+        }
         return command if all(view.claim.metadata.uid in free for view in command.candidates) else None
 
     def _turn(self, views: tuple[NodeView, ...]) -> Turn:

@@ -15,7 +15,14 @@ from dovetail.base.errors import Conflict
 from dovetail.cluster.nodes import is_ephemeral
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.consistency import FOUND, shortfalls
-from dovetail.controllers.nodeclaim.status import INITIALIZED, LAUNCHED, NOT_FOUND, REGISTERED, write
+from dovetail.controllers.nodeclaim.status import (
+    INITIALIZED,
+    LAUNCHED,
+    NOT_FOUND,
+    REBOOTING,
+    REGISTERED,
+    write,
+)
 from dovetail.model import labels
 from dovetail.model.taints import same_taint, taint_text
 
@@ -25,8 +32,9 @@ async def initialize(context: Context, claim: NodeClaim, node: Node | None) -> N
 
     `node` is its node, where it is known better than from the watches.
     """
-    done = is_true(claim.status.conditions, INITIALIZED)
-    if done or not is_true(claim.status.conditions, REGISTERED):
+    conditions = claim.status.conditions
+    settled = is_true(conditions, INITIALIZED) or is_true(conditions, REBOOTING)
+    if settled or not is_true(conditions, REGISTERED):
         return claim
     node = node or context.state.node_of(claim)
     lacks = waiting(node, claim)

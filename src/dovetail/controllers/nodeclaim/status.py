@@ -7,7 +7,7 @@ from typing import Any
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, condition
-from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
+from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready, without
 from dovetail.controllers.context import Context
 from dovetail.controllers.transitions import describe, moved
 from dovetail.units.timestamp import parse_rfc3339
@@ -19,6 +19,7 @@ DRAINED = "Drained"
 VOLUMES_DETACHED = "VolumesDetached"
 INSTANCE_TERMINATING = "InstanceTerminating"
 DISRUPTION_REASON = "DisruptionReason"
+REBOOTING = "Rebooting"
 ROOT = (LAUNCHED, REGISTERED, INITIALIZED)  # Ready follows from these
 NOT_FOUND = ("NodeNotFound", "Node not registered with cluster")
 
@@ -48,14 +49,16 @@ async def write(
     claim: NodeClaim,
     *wanted: Condition,
     fields: Mapping[str, Any] | None = None,
+    drop: str = "",
 ) -> NodeClaim:
-    """Set conditions and other status fields; answers the claim as stored. Writes only what differs.
+    """Set conditions and other status fields, and drop the condition of that type; answers the claim as
+    stored. Writes only what differs.
 
     The conditions list is bound to the version that was read: raises Conflict when others were faster.
     """
     stamp = Stamp(context.clock.now(), claim.metadata.generation)
     old = claim.status.conditions
-    new: Conditions = old
+    new: Conditions = without(old, drop)
     for one in wanted:
         new = set_condition(new, one.type, one.status, stamp, reason=one.reason, message=one.message)
     new = set_ready(new, ROOT, stamp)

@@ -113,6 +113,7 @@ def provider_options(options: AwsOptions, reserved_capacity: bool, spot: SpotRan
         reserved_capacity=reserved_capacity,
         spot=spot,
         zonal_shift=options.zonal_shift,
+        reboots=options.reboots,
         classes=resolver.Options(
             dry_run=options.dry_run,
             reserved_capacity=reserved_capacity,

@@ -201,6 +201,33 @@ _LINES: dict[str, Line] = {
             "condition": one["condition"],
             "reason": one["reason"],
             "action": one["action"],
+            "reboot-escalated": one["escalated"],
+        },
+    ),
+    "reboot.requested": Line(
+        "info",
+        "disruption",
+        "committed node reboot",
+        lambda one: {
+            "NodeClaim": {"name": one["claim"]},
+            "Node": {"name": one["node"]},
+            "reason": one["reason"],
+        },
+    ),
+    "reboot.issued": Line(
+        "info",
+        "nodeclaim.reboot",
+        "issued node reboot",
+        lambda one: {"NodeClaim": {"name": one["claim"]}, "Node": {"name": one["node"]}},
+    ),
+    "reboot.ended": Line(
+        "info",
+        "nodeclaim.reboot",
+        "ended node reboot",
+        lambda one: {
+            "NodeClaim": {"name": one["claim"]},
+            "result": one["result"],
+            "duration": f"{one['seconds']:.3f}s",
         },
     ),
     "disruption.held": Line(  # again and again while a limit holds

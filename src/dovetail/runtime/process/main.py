@@ -74,6 +74,10 @@ class ApiNodes:
         """See NodeObjects."""
         await self._client.delete(Node, name)
 
+    async def set_boot(self, name: str, boot: str) -> None:
+        """See NodeObjects."""
+        await self._client.patch(Node, name, merge={"status": {"nodeInfo": {"bootID": boot}}}, status=True)
+
 
 SYSTEM_NAMESPACE = "kube-system"
 _DIFFERENCE = Metric(

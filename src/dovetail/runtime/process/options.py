@@ -41,6 +41,7 @@ class AwsOptions:
     vm_memory_overhead_percent: float = 0.075
     interruption_queue: str = ""
     zonal_shift: bool = False
+    reboots: bool = False
     reserved_enis: int = 0
     dry_run: bool = True
     image_refresh: int = MINUTE

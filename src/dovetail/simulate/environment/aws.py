@@ -128,7 +128,9 @@ class CloudOnAws:
         self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
         self._started: list[Callable[[Instance, NodeClaim], None]] = []
         self._terminated: list[Callable[[Instance], None]] = []
+        self._rebooted: list[Callable[[str], None]] = []
         aws.machines.on_ended.append(self._end)
+        aws.machines.on_rebooted.append(self._reboot)
         self.provider = self._provider(aws, clock, log)
         self.queue: InterruptionQueue = SqsQueue(aws.sqs, clock, queue)
 
@@ -164,6 +166,16 @@ class CloudOnAws:
     def on_terminated(self, callback: Callable[[Instance], None]) -> None:
         """See Cloud."""
         self._terminated.append(callback)
+
+    def on_rebooted(self, callback: Callable[[str], None]) -> None:
+        """See Cloud."""
+        self._rebooted.append(callback)
+
+    def _reboot(self, found: api.Instance) -> None:
+        place = provider_id(found.zone, found.id)
+        self._log.record("instance.rebooted", instance=place)
+        for observe in self._rebooted:
+            observe(place)
 
     async def start(self) -> None:
         """See Cloud: prices are known."""

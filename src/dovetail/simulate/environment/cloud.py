@@ -40,7 +40,7 @@ def _on_aws(scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Li
     life = LifeOptions(answer=scenario.latencies["launch"], terminate=scenario.latencies["terminate"])
     aws = MemoryAws(clock, scenario.seed, account, Options(market=market, life=life))
     options, queue = (
-        provider.Options(file.cluster.name, spot=_spot(scenario)),
+        provider.Options(file.cluster.name, spot=_spot(scenario), reboots=_reboots(scenario)),
         file.settings.interruption_queue,
     )
     return CloudOnAws(aws, clock, log, options, version=file.cluster.version, queue=queue)
@@ -59,7 +59,12 @@ def _simulated_cloud(
         limits=(*shortages(scenario), *limits),
         delays=Delays(launch=scenario.latencies["launch"], terminate=scenario.latencies["terminate"]),
         spot=_spot(scenario),
+        reboots=_reboots(scenario),
     )
+
+
+def _reboots(scenario: Scenario) -> bool:
+    return scenario.file.settings.feature_gates.reboot_for_repair
 
 
 def _spot(scenario: Scenario) -> SpotRange | None:

@@ -43,6 +43,9 @@ class Cloud(Protocol):
     def on_terminated(self, callback: Callable[[Instance], None], /) -> None:
         """Called once such an instance is gone."""
 
+    def on_rebooted(self, callback: Callable[[str], None], /) -> None:
+        """Called with the provider id of an instance that reboots."""
+
     async def start(self) -> None:
         """Before anything else happens."""
 

@@ -69,6 +69,18 @@ class Kubelets:
             self._pods.start_node(node)
             await self._nodes.heard_again(machine)
 
+    def reboot(self, provider_id: str) -> None:
+        """The instance reboots: what ran on it comes up again with it, after the scenario's latencies."""
+        machine, boot = self._machines.get(provider_id), self._boots.get(provider_id)
+        if machine is None or (boot is not None and not boot.done()):
+            return  # it boots as it is
+        self._pods.stop_node(machine.node)
+        self._boots[provider_id] = self._task(self._reboot(machine), f"reboot {machine.node}")
+
+    async def _reboot(self, machine: Machine) -> None:
+        with suppress(NotFound):  # the Node was deleted meanwhile
+            await self._nodes.reboot(machine, self._pods.start_node)
+
     async def report(self, node: str, kind: str, status: str, reason: str) -> None:
         """An agent on the node says how something of it is; nothing where the Node object went."""
         with suppress(NotFound):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from dovetail.api.codec import encode
-from dovetail.api.core import Node, NodeSpec, NodeStatus, Taint
+from dovetail.api.core import Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import Conflict, NotFound
@@ -42,6 +43,7 @@ class NodeKeeper:
         self._clock = clock
         self._options = options
         self._reported: dict[str, dict[str, Condition]] = {}  # by node and type, what agents say beside Ready
+        self._reboots: Counter[str] = Counter()  # by node
 
     async def boot(self, machine: Machine, registered: Callable[[str], None]) -> None:
         """From "instance started" to a Ready node; calls `registered` once its kubelet takes pods."""
@@ -62,6 +64,7 @@ class NodeKeeper:
                 capacity=quantities(_present(machine.capacity)),
                 allocatable=quantities(_present(machine.allocatable)),
                 conditions=(self._ready_condition("True" if ready else "False"),),
+                node_info=NodeSystemInfo(boot_id=self._boot_id(machine.node)),
             ),
         )
         made = await self._client.create(node)
@@ -74,6 +77,26 @@ class NodeKeeper:
         await self._set_ready(machine, "True")
         await self._change_taints(machine, partial(_without, NOT_READY.key))
 
+    async def reboot(self, machine: Machine, registered: Callable[[str], None]) -> None:
+        """From the reset to a Ready node that has booted anew. Agents have nothing to say of it then.
+
+        Raises NotFound when it is gone.
+        """
+        count = self._reboots[machine.node] = self._reboots[machine.node] + 1
+        entity = f"{machine.provider_id}/{count}"
+        off = self._options.latencies["boot"].draw(self._options.seed, entity, "reboot")
+        await self.silent(machine, off)
+        self._reported.pop(machine.node, None)
+        status = {
+            "nodeInfo": {"bootID": self._boot_id(machine.node)},
+            "conditions": [encode(self._ready_condition("False"))],
+        }
+        await self._client.patch(Node, machine.node, merge={"status": status}, status=True)
+        await self._change_taints(machine, partial(_without, UNREACHABLE.key))
+        registered(machine.node)
+        await self._clock.sleep(self._options.latencies["ready"].draw(self._options.seed, entity, "ready"))
+        await self._set_ready(machine, "True")
+
     async def instance_gone(self, machine: Machine) -> None:
         """The machine stopped: its node goes Unknown, then the cloud's node controller deletes it."""
         try:
@@ -84,6 +107,9 @@ class NodeKeeper:
             await self._client.delete(Node, machine.node)
         except NotFound:
             return  # the usual end: the Node object went before its instance
+        finally:
+            self._reported.pop(machine.node, None)
+            del self._reboots[machine.node]
 
     async def silent(self, machine: Machine, lasts: int) -> None:
         """No heartbeat for that long (ns): the node goes Unknown. Raises NotFound when it is gone."""
@@ -131,6 +157,9 @@ class NodeKeeper:
         conditions = [encode(one) for one in (self._ready_condition(status), *others)]
         merge = {"status": {"conditions": conditions}}
         await self._client.patch(Node, machine.node, merge=merge, status=True)
+
+    def _boot_id(self, node: str) -> str:
+        return f"{node}/{self._reboots[node]}"
 
     def _ready_condition(self, status: str) -> Condition:
         reasons = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}

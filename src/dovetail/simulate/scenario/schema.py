@@ -127,6 +127,8 @@ class FeatureGates(Section, frozen=True, kw_only=True):
     static_capacity: bool = msgspec.field(name="StaticCapacity", default=False)
     terminate_first_drift: bool = msgspec.field(name="TerminateFirstDrift", default=False)
     terminate_first_repair: bool = msgspec.field(name="TerminateFirstRepair", default=False)
+    # One of --aws-feature-gates.
+    reboot_for_repair: bool = msgspec.field(name="RebootForRepair", default=False)
     pod_deletion_cost_management: bool = msgspec.field(name="PodDeletionCostManagement", default=False)
 
 

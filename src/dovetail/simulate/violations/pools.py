@@ -19,7 +19,7 @@ from dovetail.verify import Violation
 
 # A decision is carried out so long after it was right, at most: late watches and slow calls included.
 _SEEN = 15 * 1_000_000_000
-_TERMINATING = "InstanceTerminating"
+_TERMINATING, _REBOOTING = "InstanceTerminating", "Rebooting"
 _MANY = 16_384  # claims, and nodes, whose conditions are remembered
 
 
@@ -73,7 +73,9 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
     if sick and own is not None and labels.INITIALIZED not in own.metadata.labels:
         return  # no budget counts it
     for member, node in mirror.machines(pool.key):
-        if node is not None and labels.INITIALIZED in node.metadata.labels and not _marks(member).terminating:
+        marks = _marks(member)
+        there = node is not None and (labels.INITIALIZED in node.metadata.labels or marks.rebooting)
+        if node is not None and there and not marks.terminating:
             nodes += 1
             used += member.key != claim.key and _known_to_leave(member, node, change.now, sick=sick)
     allowed = allowed_disruptions(pool.spec.disruption.budgets, stated.reason, nodes, used, change.now)
@@ -101,12 +103,13 @@ class _Marks(NamedTuple):
 
     disrupted: bool
     terminating: bool
+    rebooting: bool
 
 
 @by_identity(_MANY)
 def _marks(claim: NodeClaim) -> _Marks:
     conditions = claim.status.conditions
-    return _Marks(is_true(conditions, DISRUPTION_REASON), is_true(conditions, _TERMINATING))
+    return _Marks(*(is_true(conditions, kind) for kind in (DISRUPTION_REASON, _TERMINATING, _REBOOTING)))
 
 
 @by_identity(_MANY)

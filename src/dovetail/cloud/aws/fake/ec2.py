@@ -269,6 +269,17 @@ class MemoryEc2:
             if machine is not None and machine.gone is None:
                 self.machines.terminate(machine)
 
+    async def reboot_instances(self, ids: Sequence[str]) -> None:
+        """See the port."""
+        await self._enter("RebootInstances")
+        found = [(one, self.machines.find(one)) for one in ids]
+        for one, machine in found:
+            if machine is None or machine.gone is not None:
+                raise _no_instance("RebootInstances", one)
+        for _, machine in found:
+            if machine is not None:
+                self.machines.reboot(machine)
+
     async def create_tags(self, resources: Sequence[str], tags: Mapping[str, str]) -> None:
         """See the port; the fake knows tags of instances only."""
         await self._enter("CreateTags")

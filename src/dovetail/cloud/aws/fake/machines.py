@@ -60,6 +60,7 @@ class Machines:
         self._reserved: Counter[str] = Counter()  # instances per capacity reservation
         self.on_started: list[Callable[[Instance], None]] = []
         self.on_ended: list[Callable[[Instance], None]] = []
+        self.on_rebooted: list[Callable[[Instance], None]] = []
 
     def start(self, instance: Instance, pool: Pool, addresses: int) -> None:
         """It exists from now on, and shows a little later."""
@@ -125,6 +126,11 @@ class Machines:
             machine.instance, state="shutting-down", state_reason="Client.UserInitiatedShutdown"
         )
         self._run(machine, self._end(machine))
+
+    def reboot(self, machine: Machine) -> None:
+        """It goes on with the same disks and addresses; one that ends already does not come back."""
+        for observe in () if machine.ending else self.on_rebooted:
+            observe(machine.instance)
 
     def lose(self, machine: Machine, reason: str = "Server.SpotInstanceTermination") -> None:
         """It is gone from one moment to the next."""

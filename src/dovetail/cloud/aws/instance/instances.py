@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import InstanceNotFound
+from dovetail.base.errors import InstanceNotFound, RebootRefused
 from dovetail.cloud.aws.amifamily.images import Filter
 from dovetail.cloud.aws.api import Ec2, Instance
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.instance.batcher import MILLISECOND, Joint, Window
 from dovetail.cloud.aws.metrics import Figures
 from dovetail.cloud.interruption import instance_id
+from dovetail.cloud.provider import REJECTED
 
 ALIVE = ("pending", "running", "shutting-down", "stopping", "stopped")
 ENDING = ("shutting-down", "terminated")
@@ -89,6 +90,27 @@ class Instances:
         if not ended:
             raise InstanceNotFound(f"there is no instance {identifier}")
         return True
+
+    async def reboot(self, identifier: str, shifted: Container[str]) -> None:
+        """Ask for its reboot, where its zone is not `shifted` away from.
+
+        Raises AwsError, InstanceNotFound, RebootRefused.
+        """
+        found = await self.find(identifier)
+        if found is None or found.state in ENDING:
+            raise InstanceNotFound(f"there is no instance {identifier}")
+        if found.zone in shifted:
+            raise RebootRefused(
+                f"reboot rejected by the cloud provider: the cluster is shifted away from zone {found.zone}"
+            )
+        try:
+            await self._ec2.reboot_instances((identifier,))
+        except AwsError as error:
+            if error.refusal is Refusal.NOT_FOUND:
+                raise InstanceNotFound(f"there is no instance {identifier}") from None
+            if error.refusal is Refusal.UNAUTHORIZED:
+                raise RebootRefused(f"{REJECTED}: {error}") from error
+            raise
 
     async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
         """See the provider's port: tags for the claim and, where the class has none of its own, a name."""

@@ -146,6 +146,10 @@ class LiveEc2:
         """See the port."""
         await self._call("terminate_instances", InstanceIds=list(ids))
 
+    async def reboot_instances(self, ids: Sequence[str]) -> None:
+        """See the port."""
+        await self._call("reboot_instances", InstanceIds=list(ids))
+
     async def create_tags(self, resources: Sequence[str], tags: Mapping[str, str]) -> None:
         """See the port."""
         written = [{"Key": key, "Value": value} for key, value in tags.items()]

@@ -26,6 +26,7 @@ from dovetail.cloud.aws.permissions import (
     PROFILES,
     QUEUE,
     QUOTAS,
+    REBOOTS,
     SHIFTS,
     Permission,
     of_call,
@@ -208,7 +209,7 @@ def _untried(permission: Permission) -> Finding:
     reason = "a try would change something"
     if permission.call in ("ec2.create_fleet", "ec2.run_instances"):
         reason = "a dry run needs an EC2NodeClass: give one with -f"
-    only = f", only for {permission.only_with}" if permission.only_with == PROFILES else ""
+    only = f", only for {permission.only_with}" if permission.only_with in (PROFILES, REBOOTS) else ""
     return Finding("permission", permission.action, Verdict.UNTRIED, f"{permission.purpose}{only}: {reason}")
 
 

@@ -1,0 +1,253 @@
+"""Nodes that a reboot may mend are drained for a while and rebooted; replaced where that does not help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from operated import Operated, play
+from stories import falls_ill, six_nodes
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import condition
+from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.base.errors import CloudError, RebootRefused
+from dovetail.controllers.disruption.metrics import DECISIONS
+from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
+from dovetail.controllers.nodeclaim.reboot import NOT_ISSUED, NOT_RECOVERED, REBOOTS, RECOVERY
+from dovetail.model import labels
+from dovetail.runtime.settings import FeatureGates
+
+ON: dict[str, Any] = {"gates": FeatureGates(node_repair=True), "reboots": True}
+KEPT = {labels.DO_NOT_DISRUPT: "true"}
+
+
+def rebooting(world: Operated, name: str) -> tuple[str, str]:
+    """Status and reason of the claim's condition."""
+    claim = world.state.get(NodeClaim, name)
+    found = condition(claim.status.conditions, "Rebooting") if claim is not None else None
+    return ("", "") if found is None else (found.status, found.reason)
+
+
+def claim_of(world: Operated, node: Node) -> NodeClaim:
+    claim = world.state.claim_of(node)
+    assert claim is not None
+    return claim
+
+
+@pytest.mark.usefixtures("every_cloud")
+def test_a_node_is_drained_rebooted_and_takes_pods_again() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        (pod,) = world.state.pods_on(sick.metadata.name)
+        claim = claim_of(world, sick)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(10 * MINUTE + 15 * SECOND)
+        node = world.state.get(Node, sick.metadata.name)
+        assert node is not None
+        # Its pod has left, and is waited for: for a node that comes back none is bought.
+        assert labels.INITIALIZED not in node.metadata.labels
+        assert any(taint.key == labels.REBOOTING_TAINT for taint in node.spec.taints)
+        assert world.state.get(Pod, pod.key) is None
+        assert rebooting(world, claim.metadata.name) == ("True", "RebootIssued")
+        now = claim_of(world, node)
+        initialized = condition(now.status.conditions, "Initialized")
+        assert initialized is not None
+        assert (initialized.status, initialized.reason) == ("Unknown", "Rebooting")
+        await world.clock.sleep(2 * MINUTE)
+        node = world.state.get(Node, sick.metadata.name)
+        assert node is not None
+        assert node.metadata.labels[labels.INITIALIZED] == "true"
+        assert not any(taint.key == labels.REBOOTING_TAINT for taint in node.spec.taints)
+        assert len(world.state.pods_on(sick.metadata.name)) == 1
+        assert rebooting(world, claim.metadata.name) == ("False", "RebootSucceeded")
+        known = claim_of(world, node)
+        assert condition(known.status.conditions, "DisruptionReason") is None
+        await world.clock.sleep(HOUR)
+
+    world = play(script, **ON)
+    assert len(world.records("claim.created")) == 6
+    assert not world.records("claim.deleted")
+    assert len(world.records("instance.rebooted")) == 1
+    assert world.messages("RebootObserved") == ["New boot observed (bootID changed); awaiting node readiness"]
+    assert world.metrics.value(REBOOTS, result="succeeded") == 1
+    decided = {"decision": "reboot", "reason": "unhealthy", "consolidation_type": ""}
+    assert world.metrics.value(DECISIONS, **decided) == 1
+
+
+def test_pods_that_must_not_be_disrupted_ride_through_once_their_time_is_over() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world, annotations=KEPT)
+        (pod,) = world.state.pods_on(sick.metadata.name)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(15 * MINUTE)
+        assert not world.records("instance.rebooted")
+        await world.clock.sleep(MINUTE)
+        assert len(world.records("instance.rebooted")) == 1
+        await world.clock.sleep(5 * MINUTE)
+        assert [one.key for one in world.state.pods_on(sick.metadata.name)] == [pod.key]
+
+    assert not play(script, **ON).records("claim.deleted")
+
+
+def test_what_two_reboots_do_not_mend_is_replaced() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        for _ in range(3):
+            await falls_ill(world, sick, reason="XID46")
+            await world.clock.sleep(20 * MINUTE)
+
+    world = play(script, **ON)
+    assert len(world.records("instance.rebooted")) == 2
+    assert len(world.records("claim.deleted")) == 1
+    actions = [(one["action"], one["escalated"]) for one in world.records("repair.selected")]
+    assert actions == [("RebootNode", False), ("RebootNode", False), ("ReplaceNode", True)]
+
+
+def test_two_reboots_long_ago_do_not_count() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        for pause in (20 * MINUTE, 25 * HOUR, 20 * MINUTE):
+            await falls_ill(world, sick, reason="XID46")
+            await world.clock.sleep(pause)
+
+    world = play(script, **ON)
+    assert len(world.records("instance.rebooted")) == 3
+    assert not world.records("claim.deleted")
+
+
+def test_one_that_does_not_come_back_is_replaced() -> None:
+    async def script(world: Operated) -> None:
+        world.kubelets.reboot = lambda _: None  # type: ignore[method-assign]  # it stays as it is
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(10 * MINUTE + 20 * SECOND)
+        await world.clock.sleep(20 * MINUTE)
+        assert world.messages("RebootFailed") == [NOT_RECOVERED.capitalize()]
+        await world.clock.sleep(5 * MINUTE)
+        assert sick.metadata.name not in {node.metadata.name for node in world.state.all(Node)}
+
+    world = play(script, **ON)
+    assert len(world.records("claim.created")) == 7
+    assert world.metrics.value(REBOOTS, result="recovery_timeout") == 1
+
+
+class Refusing:
+    """A cloud's machines that refuse reboots with these errors, one after the other."""
+
+    def __init__(self, machines: Any, *errors: Exception) -> None:
+        self._machines = machines
+        self.errors = list(errors)
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machines, name)
+
+    async def reboot(self, provider_id: str, operation: str) -> None:
+        self.asked.append(operation)
+        if self.errors:
+            raise self.errors.pop(0)
+        await self._machines.reboot(provider_id, operation)
+
+
+def refusing(world: Operated, *errors: Exception) -> Refusing:
+    machines = world.operator._context.provider.machines  # type: ignore[attr-defined]
+    machines._machines = made = Refusing(machines._machines, *errors)
+    return made
+
+
+@pytest.mark.parametrize("error", [RebootRefused("no"), CloudError("RequestLimitExceeded")])
+def test_one_that_the_cloud_does_not_reboot_is_replaced(error: Exception) -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        refusing(world, *[error] * 100)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(20 * MINUTE)
+        assert sick.metadata.name not in {node.metadata.name for node in world.state.all(Node)}
+
+    world = play(script, **ON)
+    refused = isinstance(error, RebootRefused)
+    assert world.messages("RebootFailed") == ["No" if refused else NOT_ISSUED.capitalize()]
+    assert world.metrics.value(REBOOTS, result="provider_error") == 1
+    (image,) = {claim.status.image_id for claim in world.state.all(NodeClaim)}
+    series = {"nodepool": "general", "capacity_type": "on-demand", "image_id": image}
+    mode = {"termination_mode": "eventual"}
+    assert world.metrics.value(UNHEALTHY, condition="AcceleratedHardwareReady", **series, **mode) == 1
+
+
+def test_the_cloud_is_asked_again_for_the_same_reboot() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        machines = refusing(world, *[CloudError("InternalError")] * 3)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(15 * MINUTE)
+        assert len(machines.asked) == 4
+        assert len(set(machines.asked)) == 1
+
+    world = play(script, **ON)
+    assert len(world.records("instance.rebooted")) == 1
+    assert not world.records("claim.deleted")
+
+
+def test_a_request_that_cannot_be_read_is_void() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world, annotations=KEPT)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(11 * MINUTE)
+        name = claim_of(world, sick).metadata.name
+        merge = {"metadata": {"annotations": {labels.REBOOT_GRACE: "soon"}}}
+        await world.client.patch(NodeClaim, name, merge=merge)
+        await world.clock.sleep(MINUTE)
+        assert rebooting(world, name) == ("False", "RebootFailed")
+        node = world.state.get(Node, sick.metadata.name)
+        assert node is not None and not node.spec.taints
+        assert condition(claim_of(world, node).status.conditions, "DisruptionReason") is None
+
+    world = play(script, **ON)
+    assert not world.records("instance.rebooted")
+    assert world.metrics.value(REBOOTS, result="invalid_request") == 1
+
+
+@pytest.mark.parametrize("seconds", [605, 615, 630, 645, 660])
+def test_a_restart_in_the_midst_of_it_reboots_once(seconds: int) -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(seconds * SECOND)
+        await world.restart()
+        await world.clock.sleep(20 * MINUTE)
+        assert rebooting(world, claim_of(world, sick).metadata.name) == ("False", "RebootSucceeded")
+
+    world = play(script, **ON)
+    assert len(world.records("instance.rebooted")) == 1
+    assert not world.records("claim.deleted")
+
+
+def test_it_uses_up_the_budgets_of_all_others() -> None:
+    async def script(world: Operated) -> None:
+        sick, other, *_ = await six_nodes(world, {"nodes": "1"}, annotations=KEPT)
+        await falls_ill(world, sick, reason="XID46")
+        await falls_ill(world, other, reason="XID46")
+        await world.clock.sleep(14 * MINUTE)
+        conditions = [rebooting(world, claim.metadata.name)[0] for claim in world.state.all(NodeClaim)]
+        assert sorted(conditions) == ["", "", "", "", "", "True"]
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script, **ON)
+    assert len(world.records("instance.rebooted")) == 2  # one after the other
+    assert not world.records("claim.deleted")
+    text = "No allowed disruptions for disruption reason Unhealthy due to blocking budget"
+    assert text in world.messages("DisruptionBlocked")
+
+
+def test_without_the_gate_it_is_replaced() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(20 * MINUTE)
+
+    world = play(script, gates=FeatureGates(node_repair=True))
+    assert not world.records("instance.rebooted")
+    assert len(world.records("claim.deleted")) == 1
+    assert not world.metrics.observed(RECOVERY)
