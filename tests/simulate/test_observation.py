@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from operated import WORK_PER_SECOND, Operated, play, pod, pool, replicas
+from stories import falls_ill, six_nodes
 
-from dovetail.api.core import Pod
+from dovetail.api.codec import encode
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Forbidden
@@ -18,9 +21,10 @@ from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
-from dovetail.runtime.settings import Settings
+from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.testing.guests import node_class
 
+STAMP = "2026-03-02T00:10:00Z"
 QUIET = {"consolidateAfter": "Never", "consolidationPolicy": "WhenEmpty", "budgets": [{"nodes": "100%"}]}
 EAGER = {
     "consolidateAfter": "30s",
@@ -32,12 +36,12 @@ EAGER = {
 class Watched:
     """An observer beside the world's own controller; `reports` counts what it reports."""
 
-    def __init__(self, world: Operated) -> None:
+    def __init__(self, world: Operated, settings: Settings) -> None:
         self.metrics = MemoryMetrics()
         self.reports = 0
         planner = InlinePlanner(world.clock, WORK_PER_SECOND)
         ports = Ports(world.client, world.cloud.provider, world.clock, world.log, planner, self.metrics)
-        self.observation = Observation(ports, Settings(), self._count, 10 * MINUTE)
+        self.observation = Observation(ports, settings, self._count, 10 * MINUTE)
         self._task = asyncio.get_running_loop().create_task(self.observation.run())
 
     def _count(self) -> None:
@@ -54,17 +58,19 @@ class Watched:
 
 def observed(
     script: Callable[[Operated, Watched], Coroutine[Any, Any, None]],
+    seen: FeatureGates | None = None,
+    **options: Any,
 ) -> tuple[Operated, Watched]:
-    """Run the script on a world with both."""
+    """Run the script on a world with both; the observer has the gates `seen`."""
     found: list[Watched] = []
 
     async def main(world: Operated) -> None:
-        found.append(Watched(world))
+        found.append(Watched(world, Settings(gates=seen or FeatureGates())))
         await script(world, found[0])
         found[0].check()
         await found[0].stop()
 
-    return play(main), found[0]
+    return play(main, **options), found[0]
 
 
 def test_both_buy_the_same_for_the_same_pods() -> None:
@@ -136,6 +142,45 @@ def test_an_underused_node_is_reported_and_left_alone() -> None:
     text = seen.observation.table()
     assert "Nothing was written to the cluster" in text
     assert tally.commands[0] in text
+
+
+@pytest.mark.parametrize(("reboots", "decision"), [(False, "replace"), (True, "reboot")])
+def test_what_node_repair_would_do_is_reported_and_not_done(*, reboots: bool, decision: str) -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(30 * MINUTE)
+        node = world.state.get(Node, sick.metadata.name)
+        assert node is not None and not node.spec.taints
+
+    world, seen = observed(script, FeatureGates(node_repair=True), reboots=reboots)
+    (report,) = world.records("observed.disruption")
+    assert (report["reason"], report["decision"], report["pods"]) == ("Unhealthy", decision, 1)
+    tally = seen.observation.tally
+    assert (tally.here.removals, tally.here.replacements) == ((0, 0) if reboots else (1, 1))
+    assert tally.saving == 0
+    assert not world.records("claim.deleted")
+    assert not world.records("instance.rebooted")
+
+
+@pytest.mark.parametrize(("first", "decision"), [(False, ""), (True, "terminate-first")])
+def test_what_would_be_done_about_static_pools_is_reported(*, first: bool, decision: str) -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(replicas=2, limits={"nodes": 2}))
+        await world.clock.sleep(3 * MINUTE)
+        await world.stop()
+        (claim, _) = world.state.all(NodeClaim)
+        drifted = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": STAMP}
+        conditions = [*map(encode, claim.status.conditions), drifted]
+        merge = {"status": {"conditions": conditions}}
+        await world.client.patch(NodeClaim, claim.metadata.name, merge=merge, status=True)
+        await world.clock.sleep(10 * MINUTE)
+
+    gates = FeatureGates(static_capacity=True, terminate_first_drift=first)
+    world, seen = observed(script, gates, gates=gates)
+    assert [one["decision"] for one in world.records("observed.disruption")] == [decision] * first
+    assert seen.observation.tally.here.replacements == first
+    assert not world.records("claim.deleted")
 
 
 def test_the_acting_controllers_removals_are_counted() -> None:

@@ -100,7 +100,9 @@ def run(
         without_effect = (*without_effect, *aws.idle_gates())
         options = replace(options, aws=aws.options(), without_effect=without_effect)
     else:
-        options = replace(options, without_effect=(*aws.given(), *without_effect))
+        observed = options.provider == "aws"
+        without_effect = (*aws.given(observe=observed), *without_effect)
+        options = replace(options, reboots=observed and aws.reboots, without_effect=without_effect)
     # Help and wrong words import every command; an HTTP server and client are not theirs to pay for.
     from dovetail.runtime.process.clock import SteadyLoop
     from dovetail.runtime.process.main import run as run_process

@@ -73,11 +73,15 @@ class AwsFlags:
     security_group_refresh_interval: str = "1m"
     aws_feature_gates: str = f"{_GATE}=false,{_REBOOTS}=false"
 
-    def given(self) -> tuple[str, ...]:
-        """Names of those that are not as by default. Raises InputError for one that is not valid."""
+    def given(self, *, observe: bool = False) -> tuple[str, ...]:
+        """Names of those that are not as by default, and mean nothing to who may only `observe` AWS.
+
+        Raises InputError for one that is not valid.
+        """
         self._checked()
         changed = [item.name for item in fields(self) if getattr(self, item.name) != item.default]
-        if not any(self._gates().values()) and "aws_feature_gates" in changed:
+        opened = [name for name, on in self._gates().items() if on and not (observe and name == _REBOOTS)]
+        if not opened and "aws_feature_gates" in changed:
             changed.remove("aws_feature_gates")  # charts write out gates that stay shut
         return tuple(f"--{name.replace('_', '-')}" for name in changed)
 
@@ -103,6 +107,11 @@ class AwsFlags:
         opened = [name for name, on in self._gates().items() if on]
         return tuple(f"--aws-feature-gates {name}=true" for name in opened if name not in (_GATE, _REBOOTS))
 
+    @property
+    def reboots(self) -> bool:
+        """Node repair reboots what a reboot may mend. Raises InputError."""
+        return self._gates().get(_REBOOTS, False)
+
     def _gates(self) -> dict[str, bool]:
         return read_gates(self.aws_feature_gates, "--aws-feature-gates")
 
@@ -124,7 +133,7 @@ class AwsFlags:
             vm_memory_overhead_percent=self.vm_memory_overhead_percent,
             interruption_queue=self.interruption_queue,
             zonal_shift=self.enable_zonal_shift == "true",
-            reboots=self._gates().get(_REBOOTS, False),
+            reboots=self.reboots,
             reserved_enis=self.reserved_enis,
             dry_run=self.disable_dry_run == "false",
             image_refresh=_interval("--ami-refresh-interval", self.ami_refresh_interval),

@@ -11,7 +11,7 @@ from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound
 from dovetail.cloud import catalog
 from dovetail.cloud.inert import Inert
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.repair import EKS_POLICIES
+from dovetail.cloud.repair import EKS_POLICIES, EKS_REBOOT_POLICIES
 from dovetail.model.offering import InstanceType
 from dovetail.model.repair import RepairPolicies
 
@@ -26,9 +26,9 @@ class ListedCloud(Inert):
     node_class_kinds: tuple[tuple[str, str], ...] = (
         (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
     )
-    repair_policies: RepairPolicies = EKS_POLICIES
 
-    def __init__(self) -> None:
+    def __init__(self, *, reboots: bool = False) -> None:
+        self.repair_policies: RepairPolicies = EKS_REBOOT_POLICIES if reboots else EKS_POLICIES
         self._known: dict[str, tuple[EC2NodeClass, tuple[InstanceType, ...]]] = {}
 
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:

@@ -94,8 +94,8 @@ class Command:
     @property
     def savings(self) -> int:
         """Nano-dollars per hour that the candidates cost and the replacements do not, without surcharges."""
-        if self.reboot:
-            return 0
+        if self.reboot or self.terminate_first:
+            return 0  # the node comes back, or another one like it
         return sum(view.price or 0 for view in self.candidates) - sum(
             claim.price - claim.surcharge for claim in self.replacements
         )
@@ -142,3 +142,4 @@ class Decision:
     notes: tuple[Note, ...] = ()
     next: tuple[str, ...] | None = None  # nodes that it takes next, the first in front; None if as before
     more: bool = False  # True iff it has more to look at although nothing changes
+    soon: bool = False  # True iff time alone changes the answer before long

@@ -12,7 +12,6 @@ from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidation import Consolidation
 from dovetail.controllers.disruption.efficiency import Efficiency
-from dovetail.controllers.disruption.methods import Emptiness, drift, expiry
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.observation.disruptions import ObservedDisruption
@@ -25,6 +24,7 @@ from dovetail.controllers.provisioning.trigger import Batcher, PodTrigger
 from dovetail.kube.client import EventType
 from dovetail.kube.readonly import ReadOnlyClient, SilentRecorder
 from dovetail.runtime.costs import CostRecord
+from dovetail.runtime.methods import methods
 from dovetail.runtime.operator import Part, Ports
 from dovetail.runtime.settings import Settings
 from dovetail.runtime.watches import Watches
@@ -97,13 +97,9 @@ class Observation:
         options, intake = self._settings.consolidation(), self._intake(context)
         what_if = WhatIf(context, planner, intake, options.deadline)
         moves = MoveBook(context, options.moves_per_pod)
-        methods = (
-            Emptiness(context),
-            drift(context, what_if, moves),
-            expiry(context, what_if, moves),
-            Consolidation(context, planner, intake, moves, options),
-        )
-        return ObservedDisruption(context, methods, self.tally)
+        consolidation = Consolidation(context, planner, intake, moves, options)
+        asked = tuple(methods(context, self._settings, what_if, moves, consolidation))
+        return ObservedDisruption(context, asked, self.tally)
 
     async def _report(self) -> None:
         while True:

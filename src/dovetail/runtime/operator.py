@@ -24,10 +24,8 @@ from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.efficiency import Efficiency
 from dovetail.controllers.disruption.execute import Execution
-from dovetail.controllers.disruption.methods import Emptiness, Method, drift, expiry
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.podevents import PodEvents
-from dovetail.controllers.disruption.repair import NodeRepair
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.interruption import InstanceStatus, Interruptions
 from dovetail.controllers.lifetimes import Lifetimes
@@ -57,7 +55,7 @@ from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.nominate import Nominator
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import Batcher, NodeTrigger, PodTrigger
-from dovetail.controllers.static import StaticCapacity, static_drift, static_expiry
+from dovetail.controllers.static import StaticCapacity
 from dovetail.controllers.storedversions import StoredVersions
 from dovetail.controllers.transitions import Transitions
 from dovetail.controllers.unreadables import Unreadables
@@ -67,6 +65,7 @@ from dovetail.kube.recorder import Recorder
 from dovetail.runtime.costs import CostRecord, ListPrice
 from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metered import CONTROLLER, Metered
+from dovetail.runtime.methods import methods
 from dovetail.runtime.settings import Settings
 from dovetail.runtime.usage import UsageSource
 from dovetail.runtime.watches import Watches
@@ -211,25 +210,11 @@ class Operator:
         execution = Execution(context, moves)
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
         consolidation = Consolidation(context, self._planner, intake, moves, options)
-        methods: list[Method] = [Emptiness(context)]
-        gates = self._settings.gates
-        if gates.node_repair and not self._settings.legacy_node_repair:
-            methods.insert(0, NodeRepair(context, what_if, terminates_first=gates.terminate_first_repair))
-        if gates.static_capacity:
-            methods += [
-                static_drift(context, terminates_first=gates.terminate_first_drift),
-                static_expiry(context),
-            ]
+        if self._settings.gates.static_capacity:
             yield (
                 "static",
                 StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run,
             )
-        heeded = None if self._settings.plain_plans else moves
-        methods += [
-            drift(context, what_if, heeded, terminates_first=gates.terminate_first_drift),
-            expiry(context, what_if, heeded),
-            consolidation,
-        ]
         if not self._settings.plain_plans:
             yield (
                 "disruption.efficiency",
@@ -240,7 +225,8 @@ class Operator:
             yield "pod.deletioncost", costs.queue.run
             yield "pod.deletioncost.rank", costs.run
         yield "disruption.queue", execution.run
-        yield "disruption", Disruption(context, execution, tuple(methods)).run
+        asked = tuple(methods(context, self._settings, what_if, moves, consolidation))
+        yield "disruption", Disruption(context, execution, asked).run
 
     def _classes_and_pools(self) -> Iterator[Part]:
         context, health = self._context, RegistrationHealth()

@@ -95,7 +95,7 @@ class Disruption:
             if decision.next is not None:
                 await self._avoided.follow(views, decision.next)
             # A nomination ends soon, and nothing else changes when it does.
-            if decision.more or decision.command is not None or nominated:
+            if decision.more or decision.soon or decision.command is not None or nominated:
                 idle = None
             if decision.command is None:
                 continue

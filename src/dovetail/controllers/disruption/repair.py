@@ -56,7 +56,7 @@ class NodeRepair:
                 notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
         # The loop looks once a minute while nothing changes: what is past help sooner is looked for.
         soon = found.next is not None and found.next - self._context.clock.now() < MINUTE
-        return Decision(None, tuple(notes), more=soon)
+        return Decision(None, tuple(notes), soon=soon)
 
     def _tell(self, view: NodeView, diagnosis: Diagnosis) -> None:
         """Once, however often it is selected: a brake may hold it back for long."""

@@ -13,7 +13,7 @@ from dovetail.disrupt.command import Command, moved_pods
 
 POLL = 10 * SECOND
 REST = MINUTE - POLL  # after a search
-_Key = tuple[str, tuple[str, ...], int]
+_Key = tuple[str, str, tuple[str, ...], int]
 
 
 class ObservedDisruption:
@@ -95,4 +95,5 @@ class ObservedDisruption:
 
 
 def _key(command: Command) -> _Key:
-    return command.reason, tuple(sorted(command.names())), len(command.replacements)
+    names = tuple(sorted(command.names()))
+    return command.reason, command.decision, names, len(command.replacements)

@@ -130,13 +130,17 @@ class Tally:
         self._metrics.add(REMOVALS, by=THERE, reason=reason)
 
     def disrupted(self, command: Command) -> None:
-        """A command that no earlier search had found."""
-        self.here.removals += len(command.candidates)
-        self.here.replacements += len(command.replacements)
-        self.here.removed += sum(view.price or 0 for view in command.candidates)
+        """A command that no earlier search had found. A reboot takes no node away."""
         self.moved += moved_pods(command)
-        self._metrics.add(REMOVALS, len(command.candidates), by=HERE, reason=command.reason)
         self._metrics.add(MOVES, moved_pods(command))
+        if command.reboot:
+            return
+        gone = len(command.candidates)
+        self.here.removals += gone
+        # What goes before another one can exist is bought again, if only later.
+        self.here.replacements += gone if command.terminate_first else len(command.replacements)
+        self.here.removed += sum(view.price or 0 for view in command.candidates)
+        self._metrics.add(REMOVALS, gone, by=HERE, reason=command.reason)
 
     def searched(self, commands: Sequence[Command]) -> None:
         """A search is finished: all that it found."""

@@ -301,7 +301,7 @@ class Process:
     def _cloud(self, client: HttpClient) -> Provider:
         options = self._options
         if options.provider == "aws":
-            return ListedCloud()
+            return ListedCloud(reboots=options.reboots)
         return KwokCloud(self._clock, ApiNodes(client), self._types)
 
     def _read_types(self) -> tuple[InstanceType, ...]:

@@ -92,4 +92,5 @@ class Options:
     pages: Pages | None = None  # what the port has besides OpenCost's API
     webhook: WebhookOptions | None = None  # None: nothing is converted
     aws: AwsOptions | None = None  # iff the provider is AWS's, and acts
+    reboots: bool = False  # of AWS's nodes, where the controller only looks
     without_effect: tuple[str, ...] = ()  # flags that were given and change nothing
