@@ -758,6 +758,10 @@ def test_a_full_reservation_leaves_its_neighbour() -> None:
         made = await world.cloud.create(claim(how=kinds), chosen)
         with pytest.raises(InsufficientCapacity, match="ReservationCapacityExceeded"):
             await world.cloud.create(claim("two", how=kinds), chosen)
+        offers = [one for kind in world.cloud.instance_types(chosen) for one in kind.offerings]
+        held = {one.reservation_id: one for one in offers if one.reservation_id}
+        assert all(one.available for one in held.values())
+        assert not held[made.reservation_id].launchable
         other = await world.cloud.create(claim("three", how=kinds), chosen)
         assert {made.reservation_id, other.reservation_id} == {"cr-1", "cr-2"}
         await world.cloud.delete(made.provider_id)

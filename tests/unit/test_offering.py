@@ -37,6 +37,14 @@ def test_an_offering_is_ordinary_unless_it_says_otherwise() -> None:
     assert (plain.reservation_id, plain.reservation_capacity, plain.draws) == ("", 0, ())
 
 
+def test_a_full_reservation_is_available_and_starts_nothing() -> None:
+    assert offering().launchable
+    assert not offering(available=False).launchable
+    for left, available, launchable in ((2, True, True), (0, True, False), (2, False, False)):
+        held = Offering("a", "reserved", 1, Requirements(), available, "cr-1", left)
+        assert held.launchable is launchable
+
+
 @pytest.mark.parametrize("memory", [LARGEST - 1, LARGEST, 2**63, 10**30])
 def test_no_capacity_is_beyond_what_can_be_planned_with(memory: int) -> None:
     found = InstanceType("m", Requirements(), (), {"cpu": 4000, "memory": memory})

@@ -60,7 +60,7 @@ def cheapest(item: InstanceType, capacity_type: str = "") -> int | None:
     prices = (
         offering.price
         for offering in item.offerings
-        if offering.available and capacity_type in ("", offering.capacity_type)
+        if offering.launchable and capacity_type in ("", offering.capacity_type)
     )
     return min(prices, default=None)
 
@@ -143,6 +143,6 @@ def _narrow(item: InstanceType, query: Query) -> InstanceType:
         for offering in item.offerings
         if query.capacity_type in ("", offering.capacity_type)
         and (not query.zones or offering.zone in query.zones)
-        and (query.max_price is None or (offering.available and offering.price <= query.max_price))
+        and (query.max_price is None or (offering.launchable and offering.price <= query.max_price))
     )
     return item if len(kept) == len(item.offerings) else replace(item, offerings=kept)

@@ -208,7 +208,7 @@ def offered(types: Iterable[InstanceType], wanted: Requirements) -> list[Offered
             suits = verdicts.get(id(terms))
             if suits is None:
                 suits = verdicts[id(terms)] = wanted.overlaps(terms)
-            if suits and offering.available:
+            if suits and offering.launchable:
                 offerings.append(offering)
         if offerings:
             kept.append(Offered.of(item, tuple(offerings)))

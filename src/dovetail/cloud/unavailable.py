@@ -11,7 +11,9 @@ from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
 
 UNAVAILABLE_FOR = 3 * MINUTE
-FULL_FOR = MINUTE  # a reservation: then its instances have been counted again
+# In place of a capacity type: not the pool is avoided, but nothing is left of the reservation that it names.
+FULL = "full"
+FULL_FOR = MINUTE  # then its instances have been counted again
 
 
 class UnavailableOfferings:
@@ -32,7 +34,7 @@ class UnavailableOfferings:
 
 
 def without(types: tuple[InstanceType, ...], avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
-    """The types with these offerings unavailable; those that are untouched stay the same objects."""
+    """The types with these offerings unavailable, or full; those that are untouched stay the same objects."""
     names = {name for _, name, _ in avoided}
     return tuple(_mark(item, avoided) if item.name in names else item for item in types)
 
@@ -47,17 +49,14 @@ def single_values(requirements: Requirements) -> dict[str, str]:
 
 
 def _mark(item: InstanceType, avoided: frozenset[Pool]) -> InstanceType:
-    offerings = tuple(
-        replace(offering, available=False)
-        if offering.available and _avoided(offering, item.name, avoided)
-        else offering
-        for offering in item.offerings
-    )
-    return replace(item, offerings=offerings)
+    return replace(item, offerings=tuple(_judged(one, item.name, avoided) for one in item.offerings))
 
 
-def _avoided(offering: Offering, name: str, avoided: frozenset[Pool]) -> bool:
+def _judged(offering: Offering, name: str, avoided: frozenset[Pool]) -> Offering:
     kind, reservation = offering.capacity_type, offering.reservation_id
-    return (kind, name, offering.zone) in avoided or (
-        bool(reservation) and (kind, name, reservation) in avoided
-    )
+    if reservation and (FULL, name, reservation) in avoided:
+        offering = replace(offering, reservation_capacity=0)
+    places = (offering.zone, reservation) if reservation else (offering.zone,)
+    if offering.available and any((kind, name, place) in avoided for place in places):
+        offering = replace(offering, available=False)
+    return offering

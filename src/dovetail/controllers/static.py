@@ -55,7 +55,7 @@ def planned(context: Context, pool: NodePool) -> PlannedClaim | None:
         (
             (offering.price, kind.name, offering.zone, offering.capacity_type, kind, offering)
             for kind, offering in _suitable(context, pool, wanted)
-            if offering.available
+            if offering.launchable
         ),
         key=lambda item: item[:4],
     )
@@ -84,10 +84,7 @@ def _suitable(
 def _full_reservations(context: Context, pool: NodePool) -> frozenset[str]:
     """The reservations that the pool is confined to, if nothing more may start in any of them."""
     found = [offering for _, offering in _suitable(context, pool, _wanted(pool))]
-    shifted = context.provider.supply.shifted_zones()
-    full = all(
-        one.reservation_id and not one.reservation_capacity and one.zone not in shifted for one in found
-    )
+    full = all(one.reservation_id and one.available and not one.launchable for one in found)
     return frozenset(one.reservation_id for one in found) if full else frozenset()
 
 

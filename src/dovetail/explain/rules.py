@@ -133,7 +133,7 @@ def _binds(pool: Pool, item: Requirement) -> bool:
     alone = Requirements.of((item,))
     return any(
         kind.requirements.intersects(alone)
-        or any(sold.available and sold.requirements.intersects(alone) for sold in kind.offerings)
+        or any(sold.launchable and sold.requirements.intersects(alone) for sold in kind.offerings)
         for kind in pool.instance_types
     )
 

@@ -81,7 +81,7 @@ def _openable(problem: Problem, key: str) -> bool:
             continue
         for kind in pool.instance_types:
             for offering in kind.offerings:
-                if offering.available:
+                if offering.launchable:
                     values = allowed.intersection(kind.requirements.get(key))
                     values = values.intersection(offering.requirements.get(key))
                     if values.complement or values.values - seen:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
+from dovetail.model.labels import RESERVED
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, Resources, bounded, subtract
 
@@ -38,12 +39,17 @@ class Offering:
     capacity_type: str
     price: int  # nano-dollars per hour
     requirements: Requirements  # zone, capacity type and whatever else distinguishes offerings
-    available: bool = True
+    available: bool = True  # False while launches come to nothing; a reservation that is full is well
     reservation_id: str = ""
     reservation_capacity: int = 0  # instances left in the reservation; 0 where not reserved
     estimated: bool = False  # True iff the price is our estimate, not a published one
     # What an instance takes of what offerings share, such as the vCPUs of a quota: (name, amount).
     draws: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def launchable(self) -> bool:
+        """True iff an instance may start: it is available, and no reservation that is full."""
+        return self.available and (self.capacity_type != RESERVED or self.reservation_capacity > 0)
 
 
 def affordable(offering: Offering, left: Mapping[str, int]) -> bool:

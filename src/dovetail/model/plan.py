@@ -49,6 +49,9 @@ OUT_OF_TIME = "the time for the plan was over before it was this pod's turn"
 LIMITED = "all available instance types exceed limits for nodepool"
 NODES_LIMITED = "node limits have been exhausted for nodepool"
 USED_UP = "not enough is left of"  # a reservation, the addresses of a subnet
+# Of a pool that has for the pod only reservations of which nothing is left; and if it is one of several.
+ALL_FULL = "all compatible reserved offerings are full and no on-demand or spot fallback is available"
+ONE_FULL = "the only compatible reserved offering is full; falling through to other NodePools"
 # Of a plan that may buy nothing: no pool is asked why it has no node for the pod.
 NO_ROOM = "no node has room for it, and nothing is to be bought"
 

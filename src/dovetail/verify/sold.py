@@ -54,7 +54,7 @@ class Sold:
         self.offerings = [offering for kind in kinds for offering in kind.offerings]
         self.type_of = np.repeat(np.arange(len(kinds)), [len(kind.offerings) for kind in kinds])
         self.prices = np.array([offering.price for offering in self.offerings], dtype=np.int64)
-        self._available = np.array([offering.available for offering in self.offerings], dtype=np.bool_)
+        self._launchable = np.array([offering.launchable for offering in self.offerings], dtype=np.bool_)
         self._terms, self._ways = _coded(offering.requirements for offering in self.offerings)
         self._draws, self._drawn = _coded(offering.draws for offering in self.offerings)
         self.rooms = [kind.allocatable() for kind in kinds]  # what each leaves to pods and daemons
@@ -69,8 +69,8 @@ class Sold:
         return self._room[name]
 
     def open(self, asked: Requirements, commons: Mapping[str, int]) -> Rows:
-        """Offerings that are available and meet the requirements, with enough left of what they draw on."""
-        suits = self._available & _verdicts(self._ways, asked.overlaps)[self._terms]
+        """Offerings that are launchable and meet the requirements, with enough left of what they draw on."""
+        suits = self._launchable & _verdicts(self._ways, asked.overlaps)[self._terms]
         if commons:
             suits &= self.affordable(commons)
         types = np.ones(len(self.kinds), dtype=np.bool_)

@@ -92,14 +92,13 @@ def _full_reservation(context: Context, view: NodeView) -> str:
     name = view.claim.metadata.labels.get(labels.RESERVATION_ID, "")
     if view.pool is None or not name:
         return ""
-    shifted = context.provider.supply.shifted_zones()
     own = (
         offering
         for kind in context.instance_types(view.pool)
         for offering in kind.offerings
-        if offering.reservation_id == name and offering.zone not in shifted
+        if offering.reservation_id == name
     )
-    return name if any(offering.reservation_capacity == 0 for offering in own) else ""
+    return name if any(offering.available and not offering.launchable for offering in own) else ""
 
 
 def with_room(problem: Problem, reservation: str) -> Problem:
@@ -117,7 +116,7 @@ def _with_room(kind: InstanceType, reservation: str) -> InstanceType:
     return replace(
         kind,
         offerings=tuple(
-            replace(one, available=True, reservation_capacity=one.reservation_capacity + 1)
+            replace(one, reservation_capacity=one.reservation_capacity + 1)
             if one.reservation_id == reservation
             else one
             for one in kind.offerings

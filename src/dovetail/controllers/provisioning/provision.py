@@ -70,7 +70,7 @@ class Offers:
 
 
 def _fault(pool: Pool, strict_min_values: bool) -> str:
-    left = [item for item in pool.instance_types if _launchable(item, pool.requirements)]
+    left = [item for item in pool.instance_types if _offers(item, pool.requirements)]
     if not left:
         return NONE_LEFT
     if strict_min_values:
@@ -81,7 +81,8 @@ def _fault(pool: Pool, strict_min_values: bool) -> str:
     return ""
 
 
-def _launchable(item: InstanceType, requirements: Requirements) -> bool:
+def _offers(item: InstanceType, requirements: Requirements) -> bool:
+    """Full reservations count: pods that wait for one are told so."""
     if item.requirements.intersects(requirements):
         return False
     return any(
@@ -133,7 +134,7 @@ def _alternatives(planned: PlannedClaim, types: dict[str, InstanceType]) -> Iter
         prices = [
             offering.price
             for offering in types[name].offerings
-            if offering.available and not offering.requirements.intersects(planned.requirements)
+            if offering.launchable and not offering.requirements.intersects(planned.requirements)
         ]
         if prices:
             yield {"instanceType": name, "price": min(prices) + planned.volumes + planned.surcharge}

@@ -436,7 +436,7 @@ class Refit:
             one.price
             for name in names
             for one in types[name].offerings
-            if one.available and requirements.overlaps(one.requirements)
+            if one.launchable and requirements.overlaps(one.requirements)
         )
         return replace(
             claim,

@@ -81,7 +81,7 @@ def cheaper(problem: Problem, price: int) -> Problem:
     """The same where only types are for sale of which some cost less (nano-dollars per hour)."""
 
     def sold(kind: InstanceType) -> bool:
-        return any(offering.available and offering.price < price for offering in kind.offerings)
+        return any(offering.launchable and offering.price < price for offering in kind.offerings)
 
     pools = (replace(pool, instance_types=tuple(filter(sold, pool.instance_types))) for pool in problem.pools)
     return replace(problem, pools=tuple(pool for pool in pools if pool.instance_types))

@@ -440,7 +440,7 @@ def _cheapest(sold: Iterable[tuple[InstanceType, Sequence[Offering]]]) -> Sold:
 def _offered(kind: InstanceType, wanted: Requirements) -> list[Offering]:
     if not wanted.overlaps(kind.requirements):
         return []
-    return [one for one in kind.offerings if one.available and wanted.overlaps(one.requirements)]
+    return [one for one in kind.offerings if one.launchable and wanted.overlaps(one.requirements)]
 
 
 def _but_spot(offerings: Sequence[Offering]) -> list[Offering]:

@@ -226,7 +226,7 @@ def _offered(kind: InstanceType, wanted: Requirements) -> list[Offering]:
     return [
         item
         for item in kind.offerings
-        if item.available and zone.has(item.zone) and capacity_type.has(item.capacity_type)
+        if item.launchable and zone.has(item.zone) and capacity_type.has(item.capacity_type)
     ]
 
 

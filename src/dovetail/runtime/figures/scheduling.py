@@ -79,7 +79,7 @@ class SchedulingFigures:
                     for pool in self._context.state.all(NodePool)
                     for item in self._context.instance_types(pool)
                     for offering in item.offerings
-                    if offering.available
+                    if offering.launchable
                 }
             )
         )

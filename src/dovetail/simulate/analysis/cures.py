@@ -78,6 +78,10 @@ _BLOCKED: tuple[tuple[str, str], ...] = (
         "the rule about other pods leaves no place: relax the spread or affinity, or allow more zones",
     ),
     (
+        r"reserved offerings? (is|are) full",
+        "allow on-demand or spot capacity beside the reservation, or reserve more",
+    ),
+    (
         r"required offering|requirements/resources/offering|filtered out all available",
         "no type that the NodePool allows is sold in such a zone and capacity type: widen its requirements",
     ),

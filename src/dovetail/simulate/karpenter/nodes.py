@@ -170,7 +170,7 @@ class Template:
 
 def offered(kind: InstanceType, requirements: Requirements) -> Iterable[Offering]:
     """Offerings of the type that are available and meet the requirements."""
-    return (item for item in kind.offerings if item.available and requirements.overlaps(item.requirements))
+    return (item for item in kind.offerings if item.launchable and requirements.overlaps(item.requirements))
 
 
 def daemon_pods(item: DaemonSet, taints: Sequence[Taint], problem: Problem) -> Iterator[PodData]:
@@ -311,7 +311,7 @@ class OpenNode:
             item
             for index in types
             for item in self.template.types[index].offerings
-            if item.capacity_type == labels.RESERVED and item.available and node.overlaps(item.requirements)
+            if item.capacity_type == labels.RESERVED and item.launchable and node.overlaps(item.requirements)
         ]
         free = {item.reservation_id for item in there if reservations.free(self.name, item)}
         if there and not free:

@@ -6,8 +6,8 @@ import json
 
 from dovetail.model.arrays import Mask
 from dovetail.model.matching import untolerated
-from dovetail.model.offering import affordable
-from dovetail.model.plan import LIMITED, NODES_LIMITED, USED_UP, Unschedulable
+from dovetail.model.offering import Offering, affordable
+from dovetail.model.plan import ALL_FULL, LIMITED, NODES_LIMITED, ONE_FULL, USED_UP, Unschedulable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import TYPO_FROM, quantities
 from dovetail.model.taints import taint_text
@@ -26,6 +26,7 @@ class Explainer:
         self._limits = limits
         self._known: dict[int, tuple[str, dict[str, str]]] = {}
         self._open: dict[int, bool] = {}  # per pool with limits
+        self._scarce: dict[int, list[tuple[int, Offering]]] = {}  # per pool, with the number of the type
 
     def explain(self, pod_class: PodClass, pod: str) -> Unschedulable:
         """The pod's reasons."""
@@ -116,28 +117,28 @@ class Explainer:
     def _short(self, pool: int, both: Requirements, types: Mask | None) -> str:
         """What there is not enough left of for these types, or for any; "" if it is not that."""
         instance, table = self._instance, self._instance.tables[pool]
-        if not instance.problem.commons:
-            return ""
         left = {
             **instance.problem.commons,
             **dict(zip(instance.commons.names, self._limits.commons, strict=True)),
         }
-        offerings = [
-            offering
-            for number, kind in enumerate(table.types)
-            if types is None or types[number]
-            for offering in kind.offerings
-            if offering.available and not affordable(offering, left)
-        ]
-        meets = {each: both.overlaps(each) for each in {item.requirements for item in offerings}}
-        names = {
-            name
-            for item in offerings
-            if meets[item.requirements]
-            for name, amount in item.draws
-            if left.get(name, amount) < amount
-        }
-        return f"{USED_UP} {', '.join(sorted(names))}" if names else ""
+        if pool not in self._scarce:
+            every = [(number, item) for number, kind in enumerate(table.types) for item in kind.offerings]
+            self._scarce[pool] = [one for one in every if one[1].available and _scarce(one[1])]
+        scarce = [item for number, item in self._scarce[pool] if types is None or types[number]]
+        meets = {each: both.overlaps(each) for each in {item.requirements for item in scarce}}
+        found = [item for item in scarce if meets[item.requirements]]
+        short = [item for item in found if item.launchable and not affordable(item, left)]
+        names = {name for item in short for name, amount in item.draws if left.get(name, amount) < amount}
+        if names:
+            return f"{USED_UP} {', '.join(sorted(names))}"
+        if all(item.launchable for item in found) or (types is not None and types[table.offered(both)].any()):
+            return ""
+        return ONE_FULL if len(instance.tables) > 1 else ALL_FULL
+
+
+def _scarce(offering: Offering) -> bool:
+    """True iff it is full, or others take of what it takes of."""
+    return bool(offering.draws) or not offering.launchable
 
 
 def _type_failure(meets: bool, fits: bool, offered: bool) -> str:

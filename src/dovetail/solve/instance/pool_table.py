@@ -58,9 +58,7 @@ class _Sold:
         column_type: list[int] = []
         for number, item in enumerate(self.types):
             for offering in item.offerings:
-                if offering.available and (offering.capacity_type != labels.RESERVED or _left(offering)):
-                    if left and not affordable(offering, left):
-                        continue
+                if offering.launchable and (not left or affordable(offering, left)):
                     self.offerings.append(offering)
                     column_type.append(number)
         self.column_type: Amounts = _fixed(column_type, np.int64)
@@ -385,10 +383,6 @@ def _numbered(many: Iterable[Requirements], keys: Collection[str]) -> Amounts:
     numbers: dict[tuple[Requirement | None, ...], int] = {}
     asked = (tuple([each.by_key.get(key) for key in keys]) for each in many)
     return np.array([numbers.setdefault(each, len(numbers)) for each in asked], dtype=np.int64)
-
-
-def _left(offering: Offering) -> bool:
-    return offering.reservation_capacity > 0
 
 
 def reserve(

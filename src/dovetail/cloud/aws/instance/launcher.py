@@ -28,7 +28,7 @@ from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.catalog.labels import TENANCY
 from dovetail.cloud.choice import Choice, Pool, Request, SpotRange, choose, too_few
 from dovetail.cloud.provider import NodeClassResolution
-from dovetail.cloud.unavailable import FULL_FOR, UnavailableOfferings, single_values, without
+from dovetail.cloud.unavailable import FULL, FULL_FOR, UnavailableOfferings, single_values, without
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
@@ -256,7 +256,7 @@ class Launcher:
     def _learn(self, errors: tuple[FleetError, ...], choice: Choice, claim: NodeClaim) -> None:
         """What refused is avoided for a while, and of reservations no other than the one that was asked for.
 
-        One that is full is well, and avoided until its instances are counted again.
+        One that is full is well, and has nothing left until its instances are counted again.
         """
         if not errors:  # as nearly always: no candidate need be looked at
             return
@@ -272,7 +272,7 @@ class Launcher:
             if one.offering.reservation_id
             for kind in (labels.ON_DEMAND, labels.RESERVED)
         }
-        full = [reserved.get(pool, pool) for pool in found.full]
+        full = [(FULL, *reserved[pool][1:]) if pool in reserved else pool for pool in found.full]
         pools = [reserved.get(pool, pool) for pool in found.pools]
         self._unavailable.mark(pools, now)
         self._unavailable.mark(full, now, FULL_FOR)
@@ -323,7 +323,7 @@ def _only(types: tuple[InstanceType, ...], orphan: Orphan) -> tuple[InstanceType
     one = orphan.instance
     place = orphan.capacity_type, one.zone, one.reservation
     return tuple(
-        replace(kind, offerings=(replace(offering, available=True),))
+        replace(kind, offerings=(replace(offering, available=True, reservation_capacity=1),))
         for kind in types
         if kind.name == one.instance_type
         for offering in kind.offerings

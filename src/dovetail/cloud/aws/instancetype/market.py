@@ -78,7 +78,6 @@ def _offering(one: Reservation, price: int) -> Offering:
         capacity_type=labels.RESERVED,
         price=price,
         requirements=Requirements.from_labels(terms),
-        available=one.left > 0,
         reservation_id=one.id,
         reservation_capacity=one.left,
     )

@@ -161,7 +161,7 @@ class Commons:
         if all(left.get(name, most) >= most for name, most in self._drawing.most.items()):
             return named  # there is enough for any of them
         found = tuple(_reachable(item, left) for item in named)
-        return found if any(one.available for item in found for one in item.offerings) else named
+        return found if any(one.launchable for item in found for one in item.offerings) else named
 
     async def _read_quotas(self) -> None:
         now = self._clock.monotonic()
