@@ -88,3 +88,45 @@ def test_pods_that_no_replica_set_made_are_left_alone() -> None:
         assert found.metadata.annotations[labels.POD_DELETION_COST] == "7"
 
     play(script, gates=ON)
+
+
+def test_a_cost_that_somebody_gave_a_pod_of_a_replica_set_stays() -> None:
+    async def script(world: Operated) -> None:
+        web = replicas("web", 7)
+        web["spec"]["template"]["metadata"]["annotations"] = {labels.POD_DELETION_COST: "7"}
+        world.create(node_class(), pool(**LASTING), web, replicas("free", 2))
+        await world.clock.sleep(4 * MINUTE)
+        found = (await world.client.list(Pod)).items
+        costs = {item.metadata.labels["app"]: set() for item in found}  # type: ignore[var-annotated]
+        for item in found:
+            costs[item.metadata.labels["app"]].add(item.metadata.annotations.get(labels.POD_DELETION_COST))
+        assert costs["web"] == {"7"}
+        assert None not in costs["free"]
+        # What is given later counts as well.
+        changed = next(item for item in found if item.metadata.labels["app"] == "free")
+        given = {"metadata": {"annotations": {labels.POD_DELETION_COST: "70"}}}
+        await world.client.patch(Pod, changed.metadata.name, "default", merge=given)
+        await world.clock.sleep(5 * MINUTE)
+        now = await world.client.get(Pod, changed.metadata.name, "default")
+        assert now.metadata.annotations[labels.POD_DELETION_COST] == "70"
+
+    play(script, gates=ON)
+
+
+def test_nothing_is_left_of_them_once_the_gate_is_shut() -> None:
+    async def script(world: Operated) -> None:
+        await _three_nodes(world)
+        own, *_ = (await world.client.list(Pod)).items
+        given = {"metadata": {"annotations": {labels.POD_DELETION_COST: "70"}}}
+        await world.client.patch(Pod, own.metadata.name, "default", merge=given)
+        await world.restart(gates=FeatureGates())
+        await world.clock.sleep(2 * MINUTE)
+        left = {
+            item.metadata.name: item.metadata.annotations
+            for item in (await world.client.list(Pod)).items
+            if labels.POD_DELETION_COST in item.metadata.annotations
+        }
+        assert left.keys() == {own.metadata.name}
+        assert labels.WRITTEN_COST not in str(await world.client.list(Pod))
+
+    play(script, gates=ON)

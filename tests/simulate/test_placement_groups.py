@@ -28,8 +28,8 @@ BROKERS = PlacementGroup("pg-1", "brokers", "partition", "available", 3)
 def _on_an_account_with_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
     known = replace(account(REGION), placement_groups=(BROKERS,))
 
-    def made(clock: Clock, log: EventLog, limits: tuple[Limit, ...]) -> CloudOnAws:
-        return cloud_on_aws(clock, log, limits, known=known)
+    def made(clock: Clock, log: EventLog, limits: tuple[Limit, ...], *, reboots: bool) -> CloudOnAws:
+        return cloud_on_aws(clock, log, limits, known=known, reboots=reboots)
 
     monkeypatch.setitem(operated.CLOUDS, "aws", made)
 

@@ -38,8 +38,8 @@ def on(
 ) -> None:
     """Whatever is played from now on is on such an account."""
 
-    def made(clock: VirtualClock, log: EventLog, limits: tuple[Limit, ...]) -> CloudOnAws:
-        cloud = cloud_on_aws(clock, log, limits, known=known, quotas=quotas)
+    def made(clock: VirtualClock, log: EventLog, limits: tuple[Limit, ...], *, reboots: bool) -> CloudOnAws:
+        cloud = cloud_on_aws(clock, log, limits, known=known, quotas=quotas, reboots=reboots)
         cloud.aws.gate.options = GateOptions(denied=denied)
         return cloud
 

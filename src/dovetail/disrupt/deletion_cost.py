@@ -48,9 +48,12 @@ def deletion_costs(
 
 
 def managed(pod: Pod) -> bool:
-    """True iff its deletion cost is ours to write: a ReplicaSet heeds it, nothing else does."""
-    controller = pod.metadata.controller()
-    return controller is not None and controller.kind == "ReplicaSet" and not pod.terminal
+    """True iff its deletion cost is ours to write: a ReplicaSet heeds it, nothing else does, and it has none
+    that somebody else gave it.
+    """
+    controller, there = pod.metadata.controller(), pod.metadata.annotations
+    ours = there.get(labels.POD_DELETION_COST) in (None, there.get(labels.WRITTEN_COST))
+    return ours and controller is not None and controller.kind == "ReplicaSet" and not pod.terminal
 
 
 def stale(pods: Iterable[Pod], costs: Mapping[str, int | None]) -> list[tuple[Pod, int | None]]:
@@ -67,6 +70,18 @@ def stale(pods: Iterable[Pod], costs: Mapping[str, int | None]) -> list[tuple[Po
 def written(cost: int | None) -> str | None:
     """A cost as the annotation has it; None for no annotation."""
     return None if cost is None else str(cost)
+
+
+def taken_back(pod: Pod) -> dict[str, None]:
+    """The annotations to take off so that nothing is left of what was written; none if nothing was.
+
+    A cost that somebody else gave the pod since stays.
+    """
+    there = pod.metadata.annotations
+    if labels.WRITTEN_COST not in there:
+        return {}
+    ours = there.get(labels.POD_DELETION_COST) == there[labels.WRITTEN_COST]
+    return dict.fromkeys((labels.WRITTEN_COST, *((labels.POD_DELETION_COST,) if ours else ())))
 
 
 def _goes(view: NodeView) -> bool:

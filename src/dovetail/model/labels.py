@@ -44,6 +44,7 @@ MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
 # Of pods: what evicting one costs beyond others, whatever its deletion cost is.
 DISRUPTION_COST = "karpenter.sh/disruption-cost"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+WRITTEN_COST = "dovetail.dev/pod-deletion-cost"  # of a pod: the deletion cost that Dovetail wrote there
 
 # Dovetail's own annotations of NodePools.
 PAUSE = "dovetail.dev/pause"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import Clock
@@ -19,7 +20,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
 from dovetail.controllers.disruption.consolidation import Consolidation
-from dovetail.controllers.disruption.deletioncosts import DeletionCosts
+from dovetail.controllers.disruption.deletioncosts import DeletionCosts, take_back
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.efficiency import Efficiency
@@ -224,6 +225,8 @@ class Operator:
             costs = DeletionCosts(context)
             yield "pod.deletioncost", costs.queue.run
             yield "pod.deletioncost.rank", costs.run
+        else:
+            yield "pod.deletioncost", partial(take_back, context)
         yield "disruption.queue", execution.run
         asked = tuple(methods(context, self._settings, what_if, moves, consolidation))
         yield "disruption", Disruption(context, execution, asked).run

@@ -9,12 +9,12 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.base.errors import ApiError, Conflict, NotFound
+from dovetail.base.errors import ApiError, Conflict, Forbidden, NotFound
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.views import Views
-from dovetail.controllers.reconciler import failure_log
-from dovetail.disrupt.deletion_cost import deletion_costs, stale, written
+from dovetail.controllers.reconciler import Failure, failure_log
+from dovetail.disrupt.deletion_cost import deletion_costs, managed, stale, taken_back, written
 from dovetail.disrupt.pods import budgets_among
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -103,7 +103,9 @@ class DeletionCosts:
         meta = pod.metadata
         if meta.annotations.get(labels.POD_DELETION_COST) == text:
             return "skipped_unchanged"
-        annotations = {labels.POD_DELETION_COST: text}
+        if not managed(pod):
+            return "skipped_conflict"  # somebody else has given it one meanwhile
+        annotations = {labels.POD_DELETION_COST: text, labels.WRITTEN_COST: text}
         merge = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}}
         try:
             await self._context.client.patch(Pod, meta.name, meta.namespace, merge=merge)
@@ -115,3 +117,29 @@ class DeletionCosts:
 
     def _count(self, result: str) -> None:
         self._context.metrics.add(WRITES, result=result)
+
+
+async def take_back(context: Context) -> None:
+    """Take off all costs that were written while the gate was open; it is over once none is left.
+
+    Annotations may be written with the status, which needs no right that only the gate gives.
+    """
+    failed = failure_log(context.log)
+    while True:
+        if not context.state.synced():
+            await context.clock.sleep(SECOND)
+            continue
+        found = [(pod, gone) for pod in context.state.all(Pod) if (gone := taken_back(pod))]
+        if not found:
+            return
+        for pod, gone in found:
+            meta = pod.metadata
+            merge = {"metadata": {"resourceVersion": meta.resource_version, "annotations": gone}}
+            try:
+                await context.client.patch(Pod, meta.name, meta.namespace, merge=merge, status=True)
+            except Forbidden as error:
+                failed(Failure("pod.deletioncost", pod.key, error))
+                return  # it would be so for all others
+            except ApiError as error:
+                failed(Failure("pod.deletioncost", pod.key, error))
+        await context.clock.sleep(PERIOD)
