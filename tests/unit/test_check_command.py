@@ -338,3 +338,13 @@ def test_manifests_without_a_class(tmp_path: Path, capsys: pytest.CaptureFixture
     file.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
     assert run(["check", "aws", "--cluster-name", "demo", "-f", str(file)]) == BAD_INPUT
     assert "hold no EC2NodeClass" in capsys.readouterr().err
+
+
+def test_a_slip_in_the_name_of_a_check_is_guessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["check", "asw"]) == BAD_INPUT
+    assert "did you mean dovetail check aws?" in capsys.readouterr().err
+    Path("asw").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+    assert run(["check", "asw"]) == 0

@@ -9,6 +9,7 @@ from dovetail.api.core import Node, NodeSpec, Pod, PodTemplateSpec, Taint
 from dovetail.api.meta import Meta
 from dovetail.model.daemons import node_of
 from dovetail.model.labels import DISRUPTED_TAINT, UNREGISTERED_TAINT
+from dovetail.model.podtemplate import REVISION_LABEL
 from dovetail.simulate.workloads.daemonset import (
     Coverage,
     Fit,
@@ -17,7 +18,6 @@ from dovetail.simulate.workloads.daemonset import (
     fit,
     node_matters,
 )
-from dovetail.simulate.workloads.statefulset import REVISION_LABEL
 
 IO = "node.kubernetes.io/"
 RUN, STAY, LEAVE = Fit(True, True), Fit(False, True), Fit(False, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def test_what_holds_no_manifests_is_named(text: str, tmp_path: Path) -> None:
     what, remedy = TEXTS[text]
     assert what in refused.value.message
     assert remedy in refused.value.remedy
-    assert refused.value.line == 1
+    assert refused.value.line == 1 + (len(text) - len(text.lstrip()))
 
 
 def test_notes_after_manifests_are_named_where_they_begin(tmp_path: Path) -> None:
@@ -121,4 +122,68 @@ def test_a_cluster_of_eksctl_says_what_to_give(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: a}\n")
     (note,) = read([file]).notes
-    assert note.endswith("are not here (kubectl get nodes,pods -A -o yaml)")
+    assert note.endswith("what its cluster has is not here (kubectl get nodes,pods -A -o yaml)")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "remedy"),
+    [
+        ({"Reservations": [], "NextToken": "a"}, "aws ec2 describe-instances", "kubectl get nodes,pods -A"),
+        ({"nodegroup": {"nodegroupName": "a"}}, "aws eks describe-nodegroup", "dovetail plan assumes"),
+        ({"cluster": {"name": "a"}}, "aws eks describe-cluster", "--kubeconfig"),
+        ({"InstanceTypes": []}, "aws ec2 describe-instance-types", "dovetail catalog"),
+        ({"FormatVersion": "aws_v1", "PriceList": []}, "aws pricing get-products", "--prices"),
+    ],
+)
+def test_answers_of_the_aws_cli_are_named(
+    tmp_path: Path, answer: dict[str, object], said: str, remedy: str
+) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(answer))
+    with pytest.raises(InputError) as refused:
+        read([file])
+    assert refused.value.message == f"the file is the answer of {said}, not manifests"
+    assert remedy in refused.value.remedy
+
+
+_APP = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
+
+
+_NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+
+
+@pytest.mark.parametrize("written", [_APP, json.dumps(_NAMESPACE)])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_warnings_before_objects_are_left_out(tmp_path: Path, written: str, end: str) -> None:
+    """kubectl's, where 2>&1 had both streams written to the file."""
+    file = tmp_path / "a.yaml"
+    warnings = (
+        "Warning: v1 ComponentStatus is deprecated",
+        "W1128 12:00:00.000001    1234 warnings.go:70] batch/v1beta1 CronJob is deprecated",
+    )
+    file.write_bytes("".join(f"{line}{end}" for line in (*warnings, written)).encode())
+    reading = read([file])
+    (found,) = reading.manifests
+    assert (found.object.metadata.name, found.line) == ("a", 3)
+    assert reading.notes == (f"{file}:1: left out, no part of a manifest: {warnings[0]} (and 1 more)",)
+
+
+def test_what_is_wrong_after_a_warning_is_at_its_own_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("Warning: old\nError from server (Forbidden): nodes is forbidden\n")
+    with pytest.raises(InputError) as refused:
+        read([file])
+    assert refused.value.line == 2
+
+
+def test_links_in_a_folder_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+    for name in ("given", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.yaml").write_text(_APP)
+    (tmp_path / "given" / "back").symlink_to(tmp_path / "other")
+    link = tmp_path / "given" / "back"
+    notes = (f"{link}: 1 file behind this link to a folder not read; name it to read it",)
+    assert read([tmp_path / "given"], recursive=True).notes == notes
+    (tmp_path / "given" / "b.yaml").symlink_to("nowhere")
+    with pytest.raises(InputError, match="cannot be read: No such file or directory"):
+        read([tmp_path / "given"])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail.api.codec import decode
+from dovetail.api.core import Pod
+from dovetail.api.meta import Meta
 from dovetail.api.scheme import BY_GVK
 from dovetail.model.podtemplate import Workload, pods_of, template_hash, volume_claims_of
 
@@ -38,10 +40,13 @@ def make(kind: str, **spec: Any) -> Any:
         (make("Job", parallelism=2, completions=9), ("web-x",), ["web-1"]),
         (make("CronJob", job={"parallelism": 2}), (), ["web-0", "web-1"]),
         (make("CronJob", suspend=True), (), []),
+        (make("Job", suspend=True), (), []),
+        (make("StatefulSet", replicas=2, ordinals={"start": 5}), ("web-5",), ["web-6"]),
     ],
 )
 def test_names(workload: Workload, existing: tuple[str, ...], names: list[str]) -> None:
-    assert [pod.metadata.name for pod in pods_of(workload, existing)] == names
+    there = [Pod(metadata=Meta(name=name)) for name in existing]
+    assert [pod.metadata.name for pod in pods_of(workload, there)] == names
 
 
 def test_a_finished_part_of_a_job_is_not_asked_for() -> None:

@@ -208,7 +208,7 @@ def test_what_stands_for_manifests_elsewhere_says_how_to_get_them(tmp_path: Path
     )
     (note,) = read([file]).notes
     assert note.endswith(
-        "of helm.toolkit.fluxcd.io ignored: what it installs is not here (helm get manifest NAME)"
+        "helm.toolkit.fluxcd.io ignored: what it installs is not here (helm get manifest NAME -n NAMESPACE)"
     )
 
 

@@ -18,9 +18,10 @@ from dovetail.api.workloads import (
     ScalingRules,
 )
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.model.podtemplate import ALPHABET, template_hash
 from dovetail.simulate.workloads import cronjob, deployment, hpa, job, replicaset, statefulset
 from dovetail.simulate.workloads.deployment import Generation
-from dovetail.simulate.workloads.names import ALPHABET, Names, template_hash
+from dovetail.simulate.workloads.names import Names
 from dovetail.simulate.workloads.runner import QUARANTINE, orphans
 from dovetail.simulate.workloads.statefulset import Slot, Steps
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
@@ -219,9 +220,8 @@ def test_stateful_set(
     outdated: tuple[int, ...],
     expected: Steps,
 ) -> None:
-    assert statefulset.decide(replicas, slots, parallel=parallel, outdated=frozenset(outdated)) == expected, (
-        why
-    )
+    steps = statefulset.decide(range(replicas), slots, parallel=parallel, outdated=frozenset(outdated))
+    assert steps == expected, why
 
 
 @pytest.mark.parametrize(

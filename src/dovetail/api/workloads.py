@@ -7,6 +7,7 @@ from typing import ClassVar
 from dovetail.api.core import (
     NodeSelectorTerm,
     PersistentVolumeClaim,
+    PodTemplateMeta,
     PodTemplateSpec,
     ResourceList,
     SelectorRequirement,
@@ -65,13 +66,23 @@ class ReplicaSet(Object, frozen=True, kw_only=True):
     status: ScaleStatus = ScaleStatus()
 
 
+class StatefulSetOrdinals(Part, frozen=True, kw_only=True):
+    start: int = 0
+
+
 class StatefulSetSpec(Part, frozen=True, kw_only=True):
     replicas: int = 1
+    ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
     selector: LabelSelector = LabelSelector()
     template: PodTemplateSpec = PodTemplateSpec()
     service_name: str = ""
     pod_management_policy: str = "OrderedReady"
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its pods."""
+        return range(self.ordinals.start, self.ordinals.start + self.replicas)
 
 
 class StatefulSet(Object, frozen=True, kw_only=True):
@@ -99,7 +110,10 @@ class DaemonSet(Object, frozen=True, kw_only=True):
 class JobSpec(Part, frozen=True, kw_only=True):
     parallelism: int = 1
     completions: int | None = None
+    completion_mode: str = "NonIndexed"
+    suspend: bool = False
     backoff_limit: int = 6
+    backoff_limit_per_index: int | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
 
@@ -107,6 +121,7 @@ class JobStatus(Part, frozen=True, kw_only=True):
     active: int = 0
     succeeded: int = 0
     failed: int = 0
+    completed_indexes: str = ""  # such as "1,3-5"
     start_time: str = ""
     completion_time: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -122,6 +137,7 @@ class Job(Object, frozen=True, kw_only=True):
 
 
 class JobTemplate(Part, frozen=True, kw_only=True):
+    metadata: PodTemplateMeta = PodTemplateMeta()
     spec: JobSpec = JobSpec()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.base.guess import nearest
 
 if TYPE_CHECKING:
     from dovetail.api.generations.editing import Editor
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dovetail.lint.finding import Finding, Mend, Rule, Severity
     from dovetail.lint.inventory import Inventory
 
+_COMMANDS = ("aws", "cluster", "manifests", "userdata")  # of check
 _FOUND = 1  # the exit code of findings that are errors
 _ROUNDS = 4  # of looking, after which mending ends: what one fix brings to light, the next may mend
 _MENDABLE = (".yaml", ".yml")
@@ -101,6 +103,8 @@ def manifests(
         )
     if region:
         refuse_unknown_region(region)
+    for name in paths:
+        _refuse_a_slip(name)
     names = _files(given, recursive=recursive)
     found, fixed = _checked(names, recursive, region, asked, fix=fix)
     text = FORMS[output](found, asked)
@@ -109,6 +113,17 @@ def manifests(
     messages.note(summary(found, fixed)) if output != "text" else print(summary(found, fixed))
     if fail_on != "never" and any(_rank(item.severity) >= _rank(Severity(fail_on)) for item in found):
         raise SystemExit(_FOUND)
+
+
+def _refuse_a_slip(name: str) -> None:
+    """Raises InputError for a word that is nearly a command of check, and no file."""
+    near = nearest(name, _COMMANDS)
+    if near and not Path(name).exists():
+        raise InputError(
+            "there is neither such a file nor such a command",
+            source=name,
+            remedy=f"did you mean dovetail check {near[0]}?",
+        )
 
 
 def _rank(severity: Severity) -> int:

@@ -105,6 +105,8 @@ def read_problem(
     _refuse_broken_pools(pools)
     types, volume_price, well_known = _types(source, manifests, pools)
     objects, copied = _read_cluster(reading, copying=copying)
+    if not objects.pods and not objects.nodes:
+        _refuse_what_is_elsewhere(reading)
     closed = closed_pools(manifests)
     objects = replace(
         objects, pools=tuple(pool for pool in objects.pools if pool.metadata.name not in closed)
@@ -121,6 +123,20 @@ def read_problem(
         on_fault=_note_left_out,
     )
     return built, copied
+
+
+def _refuse_what_is_elsewhere(reading: Reading) -> None:
+    """Raises InputError where all that may ask for pods stands for what is not here: nothing is known."""
+    if not reading.elsewhere or any(isinstance(item.object, Workload) for item in reading.manifests):
+        return
+    first, *others = reading.elsewhere
+    more = f", as of {len(others)} more object{'s' if len(others) > 1 else ''}," if others else ""
+    raise InputError(
+        f"there is nothing to plan for: of {first.written}{more} {first.what} is not among the manifests",
+        source=first.located.source,
+        line=first.located.line,
+        remedy=f"{first.filled()} | dovetail plan -f -",
+    )
 
 
 def _note_left_out(fault: Fault) -> None:
@@ -468,13 +484,13 @@ def _missing_pods(
     given: tuple[Manifest, ...], pods: tuple[Pod, ...], rules: _Rules, *, copying: bool
 ) -> tuple[tuple[Pod, ...], tuple[Copied, ...]]:
     """What the workloads still ask for beside the pods that are given, and what is only counted."""
-    owned: dict[tuple[str, str], list[str]] = {}
+    owned: dict[tuple[str, str], list[Pod]] = {}
     own = tuple(item.object for item in _own(given))
     parents = {_key(item.KIND, item): _parent(item) for item in own if isinstance(item, ReplicaSet | Job)}
     for pod in pods:
         owner = _parent(pod)
         while owner is not None:
-            owned.setdefault(owner, []).append(pod.metadata.name)
+            owned.setdefault(owner, []).append(pod)
             owner = parents.get(owner)
     known = {_key(item.KIND, item) for item in own}
     least = {
@@ -491,6 +507,15 @@ def _missing_pods(
             made, times = split(workload, len(there)) if copying else (workload, 0)
             asking.append((replace(item, object=made), made, there, times))
     refuse_too_many((item for item, *_ in asking), _MOST_PODS, "a plan")
+    held = [
+        " ".join(item.written) for item, made, *_ in asking if isinstance(made, Job) and made.spec.suspend
+    ]
+    if held:
+        more = f" and {len(held) - _MOST_NOTES} more" if len(held) > _MOST_NOTES else ""
+        note(
+            f"suspended, so that no pod is asked for: {', '.join(held[:_MOST_NOTES])}{more}; "
+            "with suspend: false it is planned for"
+        )
     names = Counter(workload.key for _, workload, *_ in asking)
     missing: list[Pod] = []
     copied: list[Copied] = []

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from dovetail.api.core import Pod
-from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
+from dovetail.api.workloads import CronJob, Deployment, Job, ReplicaSet, StatefulSet
 from dovetail.base.errors import InputError
 from dovetail.cli.plan_copies import Copies
 from dovetail.cli.region import Region
@@ -540,14 +540,20 @@ def remarks(problem: Problem, plan: Plan) -> Iterator[str]:
 
 def _why_none(reading: Reading) -> str:
     """Why there is no pod to plan for."""
-    idle = [
-        " ".join(item.written)
-        for item in reading.manifests
-        if isinstance(item.object, Deployment | ReplicaSet | StatefulSet) and not item.object.spec.replicas
-    ]
+    idle: dict[str, list[str]] = {}
+    for item in reading.manifests:
+        match item.object:
+            case (Deployment() | ReplicaSet() | StatefulSet()) as made if not made.spec.replicas:
+                idle.setdefault("replicas: 0", []).append(" ".join(item.written))
+            case (Job() | CronJob()) as made if made.spec.suspend:
+                idle.setdefault("suspend: true", []).append(" ".join(item.written))
     if idle:
-        more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
-        return f"(replicas: 0 of {', '.join(idle[:_SHOWN])}{more})"
+        texts = (
+            f"{field} of {', '.join(names[:_SHOWN])}"
+            + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+            for field, names in idle.items()
+        )
+        return f"({'; '.join(texts)})"
     if any(isinstance(item.object, Pod) for item in reading.manifests):
         return "wait for a node"
     return "are asked for: there is neither a Pod nor a workload that wants one"

@@ -16,8 +16,8 @@ from dovetail.api.pod_resources import with_requests
 from dovetail.api.workloads import DaemonSet
 
 # On pods and on their DaemonSet: which version of the template they are of.
-_GENERATION = "pod-template-generation"
-_NEWEST_GENERATION = "deprecated.daemonset.template.generation"
+GENERATION_LABEL = "pod-template-generation"
+NEWEST_GENERATION = "deprecated.daemonset.template.generation"
 
 # What a plan looks at of the fields of a spec that differ between pods and their template.
 _ASKED = ("containers", "init_containers", "resources", "overhead", "node_selector", "host_network")
@@ -59,7 +59,7 @@ class DaemonPods:
             if (meta.creation_timestamp, meta.uid) < (known.created, known.uid):
                 return
         asked = {field: getattr(pod.spec, field) for field in _ASKED}
-        generation = meta.labels.get(_GENERATION, "")
+        generation = meta.labels.get(GENERATION_LABEL, "")
         self._newest[name] = _Seen(meta.creation_timestamp, meta.uid, generation, PodSpec(**asked))
 
     def gone(self, pod: Pod) -> None:
@@ -84,7 +84,7 @@ class DaemonPods:
         for daemonset in daemonsets:
             name = _name(daemonset)
             seen = self._newest.get(name)
-            newest = daemonset.metadata.annotations.get(_NEWEST_GENERATION, "")
+            newest = daemonset.metadata.annotations.get(NEWEST_GENERATION, "")
             if seen is not None and seen.generation and newest and seen.generation != newest:
                 seen = None  # of a template that is no more
             known = self._made.get(name)

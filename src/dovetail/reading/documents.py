@@ -9,7 +9,7 @@ from dovetail.base.errors import InputError
 from dovetail.reading.jsontext import read_json
 from dovetail.reading.kinds import forget_managers
 from dovetail.reading.located import Located
-from dovetail.reading.lookalikes import lookalike
+from dovetail.reading.lookalikes import lookalike, without_warnings
 from dovetail.reading.refusals import refusal
 from dovetail.reading.served import ServedPod
 from dovetail.reading.sources import Text, texts
@@ -35,8 +35,9 @@ def documents(
     """
     empty: list[Text] = []
     count = 0
-    for text in texts(paths, recursive=recursive, note=note, fault=fault):
+    for given in texts(paths, recursive=recursive, note=note, fault=fault):
         found = False
+        text = without_warnings(given, note)
         try:
             for whole in _parsed(text):
                 if not found and _is_record(text, whole):

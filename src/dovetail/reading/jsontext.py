@@ -190,6 +190,9 @@ def _document(part: bytes, source: str, lines: _Lines, at: int, envelope: _List 
 def _located(part: bytes, source: str, lines: _Lines, at: int) -> Located:
     """The part, which begins at `at` of the text."""
     value: Any = msgspec.json.decode(part)
+    if part[:1].isspace():
+        own = part.lstrip()
+        part, at = own, at + len(part) - len(own)
     line, column = lines.place(at)()
     if isinstance(value, dict) and not is_from_server(value):  # which writes no key twice
         _refuse_twins(part, source, line)

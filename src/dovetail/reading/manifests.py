@@ -6,7 +6,7 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from dovetail.api.schema import Schema, is_echo, unknown_fields, with_defaults, 
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
 from dovetail.reading.documents import documents
+from dovetail.reading.elsewhere import Elsewhere, elsewhere
 from dovetail.reading.generations import today
 from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
@@ -35,22 +36,6 @@ from dovetail.reading.workloads import as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"
 _LARGE: dict[str, type[Object]] = {"Pod": Pod, "Node": Node}  # of which a cluster has thousands
-# Kinds that stand for manifests which lie elsewhere.
-_MAKERS = {
-    ("argoproj.io", "Application"): ": what it installs is not here (argocd app manifests NAME)",
-    ("argoproj.io", "ApplicationSet"): ": what its Applications install is not here",
-    (
-        "eksctl.io",
-        "ClusterConfig",
-    ): ": the nodes and pods of its cluster are not here (kubectl get nodes,pods -A -o yaml)",
-    ("helm.toolkit.fluxcd.io", "HelmRelease"): ": what it installs is not here (helm get manifest NAME)",
-    (
-        "kustomize.toolkit.fluxcd.io",
-        "Kustomization",
-    ): ": what it builds is not here (flux build kustomization NAME)",
-    ("kustomize.config.k8s.io", "Kustomization"): ": what it builds is not here (kubectl kustomize FOLDER)",
-    ("template.openshift.io", "Template"): ": what it makes is not here (oc process -f FILE -o yaml)",
-}
 # Kinds of Karpenter that no controller acts on.
 _NO_EFFECT = {
     ("karpenter.sh", "NodeOverlay"): ": the prices and resources that it sets are not counted",
@@ -123,6 +108,7 @@ class Reading:
     manifests: tuple[Manifest, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: tuple[Owned, ...] = ()
+    elsewhere: tuple[Elsewhere, ...] = ()
 
 
 def read(
@@ -179,7 +165,7 @@ def without_auto_mode(reading: Reading) -> Reading:
     counts = sorted(Counter(item.object.KIND for item in theirs).items())
     notes = (f"{n} {kind} of EKS Auto Mode ignored: it runs what names a NodeClass" for kind, n in counts)
     kept = tuple(item for item in reading.manifests if id(item) not in gone)
-    return Reading(kept, (*reading.notes, *notes), reading.left_out)
+    return replace(reading, manifests=kept, notes=(*reading.notes, *notes))
 
 
 def _of_auto_mode(found: Object) -> bool:
@@ -220,6 +206,7 @@ class _Reader:
     foreign: dict[tuple[str, str], _Workloads] = field(default_factory=dict)
     remarks: dict[tuple[str, str], _Remark] = field(default_factory=dict)
     left_out: list[Owned] = field(default_factory=list)
+    elsewhere: dict[tuple[str, str], list[Elsewhere]] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -242,7 +229,12 @@ class _Reader:
     def reading(self) -> Reading:
         if self.faults:
             raise InputErrors.of(tuple(self.faults))
-        return Reading(tuple(self.manifests), (*self.notes, *self._lines()), tuple(self.left_out))
+        return Reading(
+            tuple(self.manifests),
+            (*self.notes, *self._lines()),
+            tuple(self.left_out),
+            tuple(one for found in self.elsewhere.values() for one in found),
+        )
 
     def take(self, located: Located) -> None:
         try:
@@ -327,6 +319,9 @@ class _Reader:
             raise refusal(located, "kind", f"Dovetail does not know {kind} of {group}", remedy)
         if not workloads:
             self.ignored[group, kind] += 1
+            stands_for = elsewhere(located, group, kind)
+            if stands_for is not None:
+                self.elsewhere.setdefault((group, kind), []).append(stands_for)
             return
         counted = self.foreign.setdefault((group, kind), _Workloads())
         counted.objects += 1
@@ -368,7 +363,9 @@ class _Reader:
             what = " and ".join(parts) or "no pods (replicas: 0)"
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
-            why = _MAKERS.get((group, kind)) or _NO_EFFECT.get((group, kind), "")
+            why = _NO_EFFECT.get((group, kind), "")
+            if made := self.elsewhere.get((group, kind)):
+                why = f": {made[0].what} is not here ({made[0].command})"
             yield f"{count} {kind} of {group} ignored{why}"
         for (kind, text), remark in self.remarks.items():
             line = remark.first.line_of(remark.path)

@@ -58,5 +58,5 @@ def replicas(item: Manifest) -> int:
     if isinstance(made, CronJob):
         return made.spec.job_template.spec.parallelism
     if isinstance(made, Job):
-        return made.spec.parallelism
+        return 0 if made.spec.suspend else made.spec.parallelism
     return made.spec.replicas if isinstance(made, Deployment | ReplicaSet | StatefulSet) else 0

@@ -125,19 +125,26 @@ def _in_folder(folder: Path, *, recursive: bool, note: Callable[[str], None]) ->
         )
     yield from (child for child in children if _is_manifest(child))
     for child in children:
-        # Links are not followed into folders: they may lead back.
-        if not child.is_dir() or child.is_symlink() or child.name.startswith("."):
+        if not child.is_dir() or child.name.startswith("."):
+            continue
+        if child.is_symlink():  # it may lead back
+            if count := _count(child):
+                note(f"{child}: {_files(count)} behind this link to a folder not read; name it to read it")
             continue
         if recursive:
             yield from _in_folder(child, recursive=True, note=note)
         elif count := _count(child):
-            files = f"{count} file{'s' if count > 1 else ''}"
-            note(f"{child}: {files} in this sub-folder not read; -R reads sub-folders too")
+            note(f"{child}: {_files(count)} in this sub-folder not read; -R reads sub-folders too")
 
 
 def _is_manifest(path: Path) -> bool:
     name = path.name.removesuffix(".gz")
-    return name.endswith(SUFFIXES) and not name.startswith(".") and path.is_file()
+    # A link to nothing is one of them: that it cannot be read is said.
+    return name.endswith(SUFFIXES) and not name.startswith(".") and (path.is_file() or not path.exists())
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' if count > 1 else ''}"
 
 
 def _count(folder: Path) -> int:

@@ -23,6 +23,7 @@ from dovetail.kube.informer import Informer
 from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.filters import Placement
 from dovetail.model.labels import HOSTNAME, ZONE, ZONE_ID
+from dovetail.model.podtemplate import from_template
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, total
 from dovetail.simulate.clusterautoscaler.cluster import Cluster, Events
 from dovetail.simulate.clusterautoscaler.drain import Drain
@@ -59,7 +60,6 @@ from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.scenario import Scenario
 from dovetail.simulate.scenario.schema import ClusterAutoscalerFlags
-from dovetail.simulate.workloads.pods import from_template
 from dovetail.units.duration import format_duration, parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from dovetail.api.meta import Meta, is_true
 from dovetail.api.workloads import CronJob, CronJobSpec, Job
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.model.podtemplate import owner_reference
 from dovetail.simulate.workloads.base import Controller
 from dovetail.simulate.workloads.job import finished
-from dovetail.simulate.workloads.pods import owner_reference
 from dovetail.units.cron import Cron
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
@@ -96,13 +96,17 @@ def _last(cron_job: CronJob) -> int:
 
 
 def _job(cron_job: CronJob, scheduled: int) -> Job:
-    meta = cron_job.metadata
+    meta, template = cron_job.metadata, cron_job.spec.job_template
     return Job(
         metadata=Meta(
             name=f"{meta.name}-{scheduled // MINUTE}",
             namespace=meta.namespace,
-            annotations={"batch.kubernetes.io/cronjob-scheduled-timestamp": to_rfc3339(scheduled)},
+            labels=template.metadata.labels,
+            annotations={
+                **template.metadata.annotations,
+                "batch.kubernetes.io/cronjob-scheduled-timestamp": to_rfc3339(scheduled),
+            },
             owner_references=(owner_reference(cron_job),),
         ),
-        spec=cron_job.spec.job_template.spec,
+        spec=template.spec,
     )

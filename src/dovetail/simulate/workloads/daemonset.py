@@ -24,13 +24,13 @@ from dovetail.api.core import (
     Toleration,
 )
 from dovetail.api.workloads import DaemonSet
+from dovetail.cluster.daemons import GENERATION_LABEL, NEWEST_GENERATION
 from dovetail.model.daemons import node_of
+from dovetail.model.podtemplate import REVISION_LABEL, from_template, template_hash
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.taints import HARD_EFFECTS, NO_EXECUTE, NO_SCHEDULE, untolerated
 from dovetail.simulate.workloads.base import Controller, Means
-from dovetail.simulate.workloads.names import template_hash
-from dovetail.simulate.workloads.pods import from_template, ready
-from dovetail.simulate.workloads.statefulset import REVISION_LABEL
+from dovetail.simulate.workloads.pods import ready
 
 # What the real controller lets every daemon pod tolerate: a node in trouble still needs its daemons.
 _ADDED = (
@@ -47,11 +47,9 @@ _ADDED_ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHEDULE)
 def daemon_spec(template: PodTemplateSpec, node: str) -> PodSpec:
     """The template's spec for one node: pinned to its name, with the tolerations that are added."""
     spec = template.spec
-    added = (*_ADDED, _ADDED_ON_HOST_NETWORK) if spec.host_network else _ADDED
-    tolerations = (
-        *spec.tolerations,
-        *(Toleration(key=key, operator="Exists", effect=effect) for key, effect in added),
-    )
+    tolerations = spec.tolerations
+    for key, effect in (*_ADDED, _ADDED_ON_HOST_NETWORK) if spec.host_network else _ADDED:
+        tolerations = _with(tolerations, Toleration(key=key, operator="Exists", effect=effect))
     field = SelectorRequirement(key="metadata.name", operator="In", values=(node,))
     pinned = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
     affinity = spec.affinity or Affinity()
@@ -63,6 +61,14 @@ def daemon_spec(template: PodTemplateSpec, node: str) -> PodSpec:
             affinity, node_affinity=NodeAffinity(required=pinned, preferred=preferred)
         ),
     )
+
+
+def _with(tolerations: tuple[Toleration, ...], added: Toleration) -> tuple[Toleration, ...]:
+    """It takes the place of one that tolerates the same for a while only."""
+    own = [msgspec.structs.replace(one, toleration_seconds=None) for one in tolerations]
+    if added not in own:
+        return (*tolerations, added)
+    return tuple(added if one == added else given for one, given in zip(own, tolerations, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ class DaemonSets(Controller):
             return
         template = daemon_set.spec.template
         revision = template_hash(template)
+        generation = daemon_set.metadata.annotations.get(NEWEST_GENERATION, "1")
         leaving = {node_of(pod) for pod in self.view.leaving(daemon_set, Pod)}
         fits = {node.metadata.name: self._fit(template, revision, node) for node in self.view.all(Node)}
         # A node whose pod is still stopping gets its next one when that has gone.
@@ -154,5 +161,6 @@ class DaemonSets(Controller):
             await self.remove(pod)
         for node in coverage.create:
             name = self.names.child(f"DaemonSet {key}", daemon_set.metadata.name)
-            spec, labels = daemon_spec(template, node), {REVISION_LABEL: revision}
+            spec = daemon_spec(template, node)
+            labels = {REVISION_LABEL: revision, GENERATION_LABEL: generation}
             await self.create(from_template(daemon_set, template, name, labels=labels, spec=spec))

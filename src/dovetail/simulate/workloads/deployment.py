@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from dovetail.api.core import PodTemplateMeta, PodTemplateSpec
 from dovetail.api.meta import LabelSelector, Meta
 from dovetail.api.workloads import Deployment, DeploymentStrategy, IntOrString, ReplicaSet, ReplicaSetSpec
+from dovetail.model.podtemplate import HASH_LABEL, owner_reference, template_hash
 from dovetail.simulate.workloads.base import Controller
-from dovetail.simulate.workloads.names import template_hash
-from dovetail.simulate.workloads.pods import Standing, owner_reference
-
-HASH_LABEL = "pod-template-hash"
+from dovetail.simulate.workloads.pods import Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import is_true
 from dovetail.api.workloads import Job, JobSpec
+from dovetail.model.podtemplate import (
+    COMPLETION_INDEX,
+    at_once,
+    from_template,
+    index_annotations,
+    indexed,
+    job_labels,
+)
 from dovetail.simulate.workloads.base import Controller, Means
-from dovetail.simulate.workloads.pods import active, from_template
+from dovetail.simulate.workloads.pods import active
 from dovetail.units.timestamp import to_rfc3339
 
 
@@ -32,16 +42,16 @@ class Verdict:
 
 def decide(spec: JobSpec, tally: Tally) -> Verdict:
     """Without completions, the first success means no new pods, and the job ends with the last active one."""
+    if spec.suspend:
+        return Verdict(delete=tally.active)
     if tally.failed > spec.backoff_limit:
         return Verdict(delete=tally.active, finished="Failed")
     if spec.completions is None:
         if tally.succeeded:
             return Verdict(finished="" if tally.active else "Complete")
-        wanted = spec.parallelism
-    else:
-        if tally.succeeded >= spec.completions:
-            return Verdict(delete=tally.active, finished="Complete")
-        wanted = min(spec.parallelism, spec.completions - tally.succeeded)
+    elif tally.succeeded >= spec.completions:
+        return Verdict(delete=tally.active, finished="Complete")
+    wanted = at_once(spec, tally.succeeded)
     return Verdict(create=max(0, wanted - tally.active), delete=max(0, tally.active - wanted))
 
 
@@ -56,7 +66,8 @@ class Jobs(Controller):
 
     def __init__(self, means: Means) -> None:
         super().__init__(means)
-        self._ended: dict[str, dict[str, str]] = {}  # uid of a job -> uid of a finished pod -> its last phase
+        # UID of a job -> UID of a finished pod -> its last phase, and its number if the job is indexed.
+        self._ended: dict[str, dict[str, tuple[str, str]]] = {}
 
     async def sync(self, key: str) -> None:
         job = self.view.get(Job, key)
@@ -68,17 +79,27 @@ class Jobs(Controller):
         pods = self.view.owned(job, Pod)
         running = active(pods)
         ended = self._ended.setdefault(job.metadata.uid, {})
-        ended.update({pod.metadata.uid: pod.status.phase for pod in pods if pod.terminal})
-        phases = list(ended.values())
+        ended.update({pod.metadata.uid: (pod.status.phase, _number(pod)) for pod in pods if pod.terminal})
+        phases = [phase for phase, _ in ended.values()]
         tally = Tally(len(running), phases.count("Succeeded"), phases.count("Failed"))
         verdict = decide(job.spec, tally)
         for pod in running[len(running) - verdict.delete :]:
             await self.remove(pod)
-        for _ in range(verdict.create):
-            name = self.names.child(f"Job {key}", job.metadata.name)
-            labels = {"batch.kubernetes.io/job-name": job.metadata.name, "job-name": job.metadata.name}
-            await self.create(from_template(job, job.spec.template, name, labels=labels))
+        taken = {_number(pod) for pod in running} | {
+            number for phase, number in ended.values() if phase == "Succeeded"
+        }
+        for number in _free(job.spec, taken, verdict.create):
+            await self.create(self._pod(job, number))
         await self._report(job, tally, verdict)
+
+    def _pod(self, job: Job, number: int) -> Pod:
+        owner, base, labels, annotations = f"Job {job.key}", job.metadata.name, job_labels(job), {}
+        if indexed(job.spec):
+            base = f"{base}-{number}"
+            labels[COMPLETION_INDEX] = str(number)
+            annotations = index_annotations(job.spec, number)
+        name = self.names.child(owner, base)
+        return from_template(job, job.spec.template, name, labels=labels, annotations=annotations)
 
     async def _report(self, job: Job, tally: Tally, verdict: Verdict) -> None:
         now = to_rfc3339(self.clock.now())
@@ -105,6 +126,16 @@ class Jobs(Controller):
         self.view.learn(
             await self.client.patch(Job, meta.name, meta.namespace, merge={"status": status}, status=True)
         )
+
+
+def _number(pod: Pod) -> str:
+    return pod.metadata.annotations.get(COMPLETION_INDEX, "")
+
+
+def _free(spec: JobSpec, taken: Collection[str], count: int) -> Iterator[int]:
+    """Numbers for `count` new pods, the lowest first; of a job whose pods have none, any."""
+    numbers = range(spec.completions or 0) if indexed(spec) else range(count)
+    return islice((number for number in numbers if str(number) not in taken), count)
 
 
 def finished(job: Job) -> bool:

@@ -28,13 +28,14 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.clock import SECOND
 from dovetail.kube.recorder import Recorder
+from dovetail.model.podtemplate import owner_reference
 from dovetail.model.resources import CPU
 from dovetail.simulate.workloads.autoscaler import since
 from dovetail.simulate.workloads.base import Controller, Means
 from dovetail.simulate.workloads.cronjob import expired
 from dovetail.simulate.workloads.job import finished
 from dovetail.simulate.workloads.keda_cron import CronTrigger, metric_name
-from dovetail.simulate.workloads.pods import Standing, owner_reference
+from dovetail.simulate.workloads.pods import Standing
 from dovetail.units.quantity import Quantity
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 

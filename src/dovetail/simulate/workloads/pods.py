@@ -1,12 +1,12 @@
-"""What every workload controller asks of pods, and the pod that a template makes."""
+"""What every workload controller asks of pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 
-from dovetail.api.core import Pod, PodSpec, PodTemplateSpec
-from dovetail.api.meta import Meta, Object, OwnerReference, is_true
+from dovetail.api.core import Pod
+from dovetail.api.meta import is_true
 
 
 def active(pods: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -41,36 +41,3 @@ def standing(pod: Pod) -> Standing:
     if ready(pod):
         return Standing.READY
     return Standing.STARTING if pod.spec.node_name else Standing.WAITING
-
-
-def owner_reference(owner: Object) -> OwnerReference:
-    """The reference that makes `owner` the controller of a child."""
-    return OwnerReference(
-        api_version=owner.API_VERSION,
-        kind=owner.KIND,
-        name=owner.metadata.name,
-        uid=owner.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
-
-
-def from_template(
-    owner: Object,
-    template: PodTemplateSpec,
-    name: str,
-    *,
-    labels: Mapping[str, str] | None = None,
-    spec: PodSpec | None = None,
-) -> Pod:
-    """A pod of `template` owned by `owner`; `labels` are added, `spec` replaces the template's."""
-    return Pod(
-        metadata=Meta(
-            name=name,
-            namespace=owner.metadata.namespace,
-            labels={**template.metadata.labels, **(labels or {})},
-            annotations=dict(template.metadata.annotations),
-            owner_references=(owner_reference(owner),),
-        ),
-        spec=template.spec if spec is None else spec,
-    )

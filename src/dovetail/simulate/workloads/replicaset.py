@@ -10,8 +10,9 @@ from dovetail.api.core import Pod
 from dovetail.api.meta import condition
 from dovetail.api.workloads import ReplicaSet
 from dovetail.model.labels import POD_DELETION_COST
+from dovetail.model.podtemplate import from_template
 from dovetail.simulate.workloads.base import Controller
-from dovetail.simulate.workloads.pods import ACTIVE, Standing, active, from_template, ready
+from dovetail.simulate.workloads.pods import ACTIVE, Standing, active, ready
 from dovetail.units.timestamp import parse_rfc3339
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -6,18 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-import msgspec
-
-from dovetail.api.core import ClaimVolumeSource, PersistentVolumeClaim, Pod, PodSpec, Volume
-from dovetail.api.meta import Meta
+from dovetail.api.core import Pod
 from dovetail.api.workloads import StatefulSet
+from dovetail.model.podtemplate import REVISION_LABEL, claims_of_pod, revision_of, stateful_pod
 from dovetail.simulate.workloads.base import Controller
-from dovetail.simulate.workloads.names import template_hash
-from dovetail.simulate.workloads.pods import from_template, ready
-
-REVISION_LABEL = "controller-revision-hash"
-NAME_LABEL = "statefulset.kubernetes.io/pod-name"
-INDEX_LABEL = "apps.kubernetes.io/pod-index"
+from dovetail.simulate.workloads.pods import ready
 
 
 class Slot(Enum):
@@ -37,15 +30,15 @@ class Steps:
     delete: tuple[int, ...] = ()
 
 
-def decide(replicas: int, slots: Mapping[int, Slot], *, parallel: bool, outdated: frozenset[int]) -> Steps:
+def decide(numbers: range, slots: Mapping[int, Slot], *, parallel: bool, outdated: frozenset[int]) -> Steps:
     """What to do next; `slots` maps the ordinals that have a pod, `outdated` those of an older revision.
 
     Ordered: one pod at a time, each waits until all before it are ready; removal and renewal go from the
     highest ordinal down, each only while all that stay are ready. Parallel: creation and removal at once.
     """
     finished = tuple(sorted(ordinal for ordinal, slot in slots.items() if slot is Slot.FINISHED))
-    missing = [ordinal for ordinal in range(replicas) if ordinal not in slots]
-    surplus = sorted((n for n, slot in slots.items() if n >= replicas and slot in _ALIVE), reverse=True)
+    missing = [ordinal for ordinal in numbers if ordinal not in slots]
+    surplus = sorted((n for n, slot in slots.items() if n not in numbers and slot in _ALIVE), reverse=True)
     if parallel:
         if finished or missing or surplus:
             return Steps(create=tuple(missing), delete=(*finished, *surplus))
@@ -60,9 +53,9 @@ def decide(replicas: int, slots: Mapping[int, Slot], *, parallel: bool, outdated
             # The one that goes may itself be unready; another one that is unready must come back first.
             blocked = any(ordinal != surplus[0] for ordinal in unready)
             return Steps() if blocked else Steps(delete=(surplus[0],))
-    if any(slots[n] is not Slot.READY for n in range(replicas) if n in slots and n not in outdated):
+    if any(slots[n] is not Slot.READY for n in numbers if n in slots and n not in outdated):
         return Steps()
-    stale = sorted((n for n in outdated if n < replicas), reverse=True)
+    stale = sorted((n for n in outdated if n in numbers), reverse=True)
     if stale and slots[stale[0]] in _ALIVE and all(slots[n] is not Slot.LEAVING for n in stale):
         return Steps(delete=(stale[0],))
     return Steps()
@@ -81,9 +74,9 @@ class StatefulSets(Controller):
         if stateful is None or self.view.is_deleting(stateful):
             return
         pods = self._by_ordinal(stateful)
-        revision = f"{stateful.metadata.name}-{template_hash(stateful.spec.template)}"
+        revision = revision_of(stateful)
         steps = decide(
-            stateful.spec.replicas,
+            stateful.spec.numbers,
             {ordinal: self._slot(pod) for ordinal, pod in pods.items()},
             parallel=stateful.spec.pod_management_policy == "Parallel",
             outdated=frozenset(
@@ -111,33 +104,6 @@ class StatefulSets(Controller):
         return Slot.READY if ready(pod) else Slot.WAITING
 
     async def _create(self, stateful: StatefulSet, ordinal: int, revision: str) -> None:
-        name = f"{stateful.metadata.name}-{ordinal}"
-        for template in stateful.spec.volume_claim_templates:
-            await self.create(
-                PersistentVolumeClaim(
-                    metadata=Meta(
-                        name=f"{template.metadata.name}-{name}",
-                        namespace=stateful.metadata.namespace,
-                        labels=dict(stateful.spec.selector.match_labels),
-                    ),
-                    spec=template.spec,
-                )
-            )
-        labels = {REVISION_LABEL: revision, NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
-        spec = _with_claims(stateful, name)
-        await self.create(from_template(stateful, stateful.spec.template, name, labels=labels, spec=spec))
-
-
-def _with_claims(stateful: StatefulSet, pod_name: str) -> PodSpec:
-    """The template's spec with the pod's own claims in place of volumes of the same name."""
-    claimed = {template.metadata.name for template in stateful.spec.volume_claim_templates}
-    spec = stateful.spec.template.spec
-    kept = tuple(volume for volume in spec.volumes if volume.name not in claimed)
-    own = tuple(
-        Volume(
-            name=template.metadata.name,
-            persistent_volume_claim=ClaimVolumeSource(claim_name=f"{template.metadata.name}-{pod_name}"),
-        )
-        for template in stateful.spec.volume_claim_templates
-    )
-    return msgspec.structs.replace(spec, volumes=(*kept, *own))
+        for claim in claims_of_pod(stateful, ordinal):
+            await self.create(claim)
+        await self.create(stateful_pod(stateful, ordinal, revision))
