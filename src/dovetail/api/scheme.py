@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.api import core, keda, namespaces, services, workloads
 from dovetail.api.coordination import Lease
+from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass, NodeClass
@@ -34,9 +35,11 @@ KINDS: tuple[type[Object], ...] = (
     workloads.VolumeAttachment,
     workloads.PriorityClass,
     workloads.RuntimeClass,
+    workloads.PodTemplate,
     keda.ScaledObject,
     keda.ScaledJob,
     Lease,
+    CapacityBuffer,
     NodePool,
     NodeClaim,
     EC2NodeClass,

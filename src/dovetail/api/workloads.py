@@ -107,6 +107,14 @@ class DaemonSet(Object, frozen=True, kw_only=True):
     spec: DaemonSetSpec = DaemonSetSpec()
 
 
+class PodTemplate(Object, frozen=True, kw_only=True):
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "PodTemplate"
+    PLURAL: ClassVar[str] = "podtemplates"
+
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
 class JobSpec(Part, frozen=True, kw_only=True):
     parallelism: int = 1
     completions: int | None = None

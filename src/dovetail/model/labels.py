@@ -46,6 +46,11 @@ DISRUPTION_COST = "karpenter.sh/disruption-cost"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 WRITTEN_COST = "dovetail.dev/pod-deletion-cost"  # of a pod: the deletion cost that Dovetail wrote there
 
+# Of the virtual pods of a CapacityBuffer.
+BUFFER_POD = "karpenter.sh/capacity-buffer-fake-pod"
+BUFFER_NAME = "karpenter.sh/capacity-buffer-name"
+BUFFER_NAMESPACE = "karpenter.sh/capacity-buffer-namespace"
+
 # Dovetail's own annotations of NodePools.
 PAUSE = "dovetail.dev/pause"
 NOMINATED = "dovetail.dev/nominated-node"  # an annotation of a pod: which node Dovetail nominated for it

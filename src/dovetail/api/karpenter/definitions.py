@@ -11,6 +11,7 @@ from typing import Any
 from dovetail.api.crd import Column, CustomKind
 from dovetail.api.karpenter import descriptions, ec2nodeclass_schema, nodepool_schema, status_schema
 from dovetail.api.karpenter import descriptions as ec2nodeclass_descriptions
+from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.common_schema import (
     DURATION,
     NODE_CLASS_REF,
@@ -204,9 +205,9 @@ EC2_NODE_CLASS = CustomKind(
 )
 
 CAPACITY_BUFFER = CustomKind(
-    api_version="autoscaling.x-k8s.io/v1beta1",
-    kind="CapacityBuffer",
-    plural="capacitybuffers",
+    api_version=CapacityBuffer.API_VERSION,
+    kind=CapacityBuffer.KIND,
+    plural=CapacityBuffer.PLURAL,
     short_names=("cb",),
     category="autoscaling",
     namespaced=True,
