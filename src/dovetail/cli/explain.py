@@ -29,7 +29,8 @@ explain = App(
 def pod(name: str, /, *, question: Question | None = None, output: Output = "table") -> None:
     """Show where a pod goes and why, or per NodePool what stands in its way and what would help.
 
-    A pod that a Deployment or the like still lacks has the name that `dovetail plan` gives it: default/web-0.
+    A pod that a Deployment or the like still lacks has the name that `dovetail plan` gives it: default/web-0,
+    the pods that stand for a CapacityBuffer are default/capacity-buffer-NAME-1 and so on.
     What is said to help has been tried: on top of the plan, the pod is planned once more with that change.
 
     Example: `dovetail explain pod default/web-0 -f manifests/ --region us-east-1`.
@@ -43,6 +44,7 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
     """
     from dovetail.cli import explain_output
     from dovetail.cli.messages import note
+    from dovetail.cli.plan_buffers import after_pods, kept_of
     from dovetail.explain.architectures import other_architectures
     from dovetail.explain.pod import pod_story
 
@@ -55,6 +57,9 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
     problem, copied = question.with_copies()
     for one in copied:
         note(f"{one.pods:,} more pods of {one.workload} are like those that are looked at")
+    kept = [one for one in kept_of(question.reading.manifests) if any(pod.key == key for pod in one.pods)]
+    if kept:
+        problem = after_pods(problem, question.search().answer(problem).plan, kept)
     if any(item.key == key for item in problem.pods):
         answer = question.search().answer(problem).plan
         story = pod_story(problem, answer, key, question.search().explaining(alone=True))

@@ -16,7 +16,7 @@ from dovetail.cli.run_environment import Bool
 _BOUND_A_SECOND = 15_000  # pods on nodes that a try of the scheduler's placing begins with, at best
 _PLAYED_A_SECOND = 400_000  # pods times nodes of a try, at best: what cannot end is not begun
 # Of the time that is left of 10 s, for each question about a cluster.
-_OF_PENDING, _OF_FORECAST, _OF_NEW_NODES = 0.3, 0.1, 0.4
+_OF_PENDING, _OF_FORECAST, _OF_NEW_NODES, _OF_BUFFERS = 0.3, 0.1, 0.4, 0.2
 _OF_FORECAST_ALONE = 0.3  # without nominations: each try makes the plan anew, 1 to 2 s for 40 pods
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def plan(
     It says as well what the plan comes to once kube-scheduler has placed the pods, which it does one by one,
     while the nodes come up: the scheduler's filters, scores and nominations are played up to five times.
 
+    CapacityBuffers keep room in what the plan leaves free, and on nodes of their own, which are shown apart.
+
     Parameters
     ----------
     nominate_pods
@@ -89,6 +91,7 @@ def plan(
 
     from dovetail.cli import plan_output
     from dovetail.cli.messages import note
+    from dovetail.cli.plan_buffers import Buffers, after_pods, buffer_document, buffer_lines, kept_of
     from dovetail.cli.plan_classes import closed_pools, reasoned
     from dovetail.cli.plan_copies import copies, in_all
     from dovetail.cli.plan_launch import as_launched
@@ -131,6 +134,11 @@ def plan(
         more = tuple(replace(one, plan=as_launched(problem, one.plan, spot)) for one in more)
         said = list(sentences(plan, diversity, seen, placed, more))
         tables: list[RenderableType] = [*plan_output.tables(plan, nearest, more), *map(Text, said)]
+        kept = kept_of(question.reading.manifests)
+        buffers = None
+        if kept:
+            asked = search.part(_OF_BUFFERS).answer(after_pods(problem, plan, kept))
+            buffers = Buffers(kept, asked.plan)
     document: dict[str, Any] = {}
     bill_texts: list[str] = []
     if output != "table" or report is not None:  # a document has a line for each node and pod
@@ -138,6 +146,11 @@ def plan(
             **facts(problem, answer, region, more),
             **plan_output.document(plan, answer.elapsed, nearest, diversity, seen, placed, more),
         }
+    if buffers is not None:
+        kept_lines = list(buffer_lines(buffers))
+        said += [line for line in kept_lines if isinstance(line, str)]
+        tables += [Text(line) if isinstance(line, str) else line for line in kept_lines]
+        document["capacityBuffers"] = buffer_document(buffers)
     bought = plan.claims
     listed = 0  # what the nodes on demand that are there come to
     if problem.nodes:

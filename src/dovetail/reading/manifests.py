@@ -39,10 +39,6 @@ _LARGE: dict[str, type[Object]] = {"Pod": Pod, "Node": Node}  # of which a clust
 # Kinds of Karpenter that no controller acts on.
 _NO_EFFECT = {
     ("karpenter.sh", "NodeOverlay"): ": the prices and resources that it sets are not counted",
-    (
-        "autoscaling.x-k8s.io",
-        "CapacityBuffer",
-    ): ": no room is kept for it; placeholders of a low priority keep some",
 }
 _INDEX = re.compile(r"\[\d+\]")
 _WORDS = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
