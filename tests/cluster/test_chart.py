@@ -367,6 +367,16 @@ def test_pods_may_be_patched_where_their_deletion_costs_are_written() -> None:
     assert [("", "pods") in _rights(rules, "patch") for rules in found] == [False, True]
 
 
+def test_buffers_are_watched_and_told_of_where_their_gate_is_open() -> None:
+    opened = "settings: {clusterName: demo, featureGates: {capacityBuffer: true}}\n"
+    rules = render("dovetail", opened)["ClusterRole", "dovetail"]["rules"]
+    kinds = watched((("karpenter.k8s.aws", "EC2NodeClass"),), buffers=True)
+    assert _rights(rules, "list", "watch") == {
+        (kind.API_VERSION.rpartition("/")[0], kind.PLURAL) for kind in kinds
+    }
+    assert ("autoscaling.x-k8s.io", "capacitybuffers/status") in _rights(rules, "patch")
+
+
 def test_pods_are_nominated_unless_that_right_is_refused() -> None:
     rules = render("dovetail", NAMED)["ClusterRole", "dovetail"]["rules"]
     assert ("", "pods/status") in _rights(rules, "patch")

@@ -49,8 +49,8 @@ def test_flags_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_gates_that_change_nothing_are_named() -> None:
-    assert Flags(feature_gates="StaticCapacity=true,CapacityBuffer=true,NodeOverlay=false").given() == (
-        "--feature-gates CapacityBuffer=true",
+    assert Flags(feature_gates="StaticCapacity=true,LaterGate=true,NodeOverlay=false").given() == (
+        "--feature-gates LaterGate=true",
     )
 
 

@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 # Those that change something, and what they are in the settings.
 _GATES = {
+    "CapacityBuffer": "capacity_buffer",
     "NodeRepair": "node_repair",
     "ReservedCapacity": "reserved_capacity",
     "SpotToSpotConsolidation": "spot_to_spot_consolidation",

@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 
 from dovetail.api import core, workloads
 from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
@@ -42,13 +43,27 @@ _ALWAYS: tuple[type[Object], ...] = (
 )
 
 
-def watched(kinds: Kinds | None, *, spreading: bool = False) -> tuple[type[Object], ...]:
+# CapacityBuffers, and what they refer to.
+_BUFFERING: tuple[type[Object], ...] = (
+    CapacityBuffer,
+    workloads.PodTemplate,
+    workloads.Deployment,
+    workloads.StatefulSet,
+    workloads.ReplicaSet,
+)
+
+
+def watched(
+    kinds: Kinds | None, *, spreading: bool = False, buffers: bool = False
+) -> tuple[type[Object], ...]:
     """All kinds that are watched: those of every provider, and the node classes of the provider.
 
-    `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well.
+    `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well;
+    `buffers`: the gate CapacityBuffer is open, so these and what they refer to too.
     """
     classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
-    return (core.Namespace, *classes, *_ALWAYS, *(SELECTING if spreading else ()))
+    more = (*(SELECTING if spreading else ()), *(_BUFFERING if buffers else ()))
+    return tuple(dict.fromkeys((core.Namespace, *classes, *_ALWAYS, *more)))
 
 
 Versions = tuple[tuple[NodePool, ...], tuple[NodeClaim, ...], tuple[Node, ...], tuple[Pod, ...]]
@@ -83,7 +98,8 @@ class State:
     """Typed objects by kind and key, pods by node, machines by provider ID; nominations and marks.
 
     Claims and pools whose class is not one of `node_class_kinds` belong to another controller and stay out.
-    `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own.
+    `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own;
+    with `buffers` CapacityBuffers and what they refer to are among them.
     Events cost what changed. `watch_synced` says whether every first list has arrived. `revision` counts
     changes of objects, nominations and marks: while it and the instant stay, so does every answer. `on_error`
     gets what a callback raised; without it, that ends the watch.
@@ -98,11 +114,12 @@ class State:
         nomination_window: int = NOMINATION_WINDOW,
         watch_synced: Callable[[], bool] = lambda: True,
         default_constraints: tuple[core.TopologySpreadConstraint, ...] = (),
+        buffers: bool = False,
         on_error: OnError | None = None,
     ) -> None:
         self._on_error = on_error
         self.watch_synced = watch_synced
-        self.kinds = watched(node_class_kinds, spreading=bool(default_constraints))
+        self.kinds = watched(node_class_kinds, spreading=bool(default_constraints), buffers=buffers)
         self._constraints = default_constraints
         self._spreads: tuple[int, DefaultSpreads] | None = None  # as of a revision
         self.node_class_kinds = node_class_kinds
@@ -235,6 +252,10 @@ class State:
         )
         self._spreads = self.revision, DefaultSpreads(self._constraints, self.all(Service), owners)
         return self._spreads[1]
+
+    def reserved(self) -> None:
+        """CapacityBuffers keep their room elsewhere now, and no object says so: no earlier answer stays."""
+        self.revision += 1
 
     # Nominations and marks ----------------------------------------------------------------------------
 

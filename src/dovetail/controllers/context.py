@@ -17,6 +17,7 @@ from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
+from dovetail.controllers.buffers import Buffers
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler, Rest
@@ -70,6 +71,7 @@ class Context:
     waits: Waits = field(default_factory=Waits)
     made: Made = field(default_factory=Made)
     prices: Prices = field(default_factory=Prices)
+    buffers: Buffers = field(default_factory=Buffers)
     # UIDs of claims whose end was counted, until they are gone: one whose deletion fails is ended once more,
     # and counts once.
     ended: dict[str, None] = field(default_factory=dict)

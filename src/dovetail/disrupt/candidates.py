@@ -44,6 +44,8 @@ class NodeView:
     going: bool = False  # deleting, or marked for deletion
     queued: bool = False  # a command disrupts it already
     price: int | None = None
+    # Virtual pods of CapacityBuffers that have their place there: none runs, none is evicted.
+    reserved: tuple[Pod, ...] = ()
     costs_written: bool = False  # the deletion costs of its pods are the controller's, and say nothing here
 
     def like(self, before: NodeView) -> NodeView:

@@ -28,7 +28,11 @@ def decide(views: Sequence[NodeView], pools: Sequence[NodePool], budgets: Budget
             message = f'NodePool "{view.pool_name}" has consolidation disabled'
             notes.append(Note(view.claim.metadata.name, "Unconsolidatable", message))
         elif view.empty and is_true(view.claim.status.conditions, "Consolidatable"):
-            empty.append(view)
+            if view.reserved:
+                message = f'Node "{view.name}" has buffer pods'
+                notes.append(Note(view.claim.metadata.name, "Unconsolidatable", message))
+            else:
+                empty.append(view)
     empty.sort(key=NodeView.rank)
     allowed = allowances(pools, views, EMPTY, now)
     taken, refused = within(empty, allowed)
@@ -53,6 +57,7 @@ def validate(
         and _enabled(view)
         and not is_static(view.pool)
         and view.empty
+        and not view.reserved
         and is_true(view.claim.status.conditions, "Consolidatable")
     ]
     taken, _ = within(still, allowances(pools, views, command.reason, now))

@@ -72,7 +72,13 @@ class Unschedulable:
     @property
     def limited(self) -> bool:
         """True iff a pool would have a node for it, if there might be one more."""
-        return any(text.startswith((LIMITED, NODES_LIMITED, USED_UP)) for text in self.pools.values())
+        return bool(self.limiting)
+
+    @property
+    def limiting(self) -> tuple[str, ...]:
+        """The pools that would have a node for it, if there might be one more."""
+        ends = LIMITED, NODES_LIMITED, USED_UP
+        return tuple(name for name, text in self.pools.items() if text.startswith(ends))
 
 
 @dataclass(frozen=True, slots=True)

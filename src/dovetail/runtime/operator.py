@@ -16,6 +16,8 @@ from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
+from dovetail.controllers.buffers import Buffers
+from dovetail.controllers.capacitybuffer import CapacityBuffers
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
@@ -118,6 +120,7 @@ class Operator:
             nomination_window=settings.nomination_window,
             watch_synced=self._watch_synced,
             default_constraints=settings.default_constraints,
+            buffers=settings.gates.capacity_buffer,
             on_error=self._panics.caught,
         )
         unreadables = Unreadables(
@@ -143,6 +146,7 @@ class Operator:
             ports.metrics,
             brakes,
             self._panics,
+            buffers=Buffers(enabled=settings.gates.capacity_buffer),
             writes_costs=settings.gates.pod_deletion_cost_management,
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)
@@ -201,6 +205,10 @@ class Operator:
         )
         yield "provisioner.trigger.pod", PodTrigger(context, batcher).queue.run
         yield "provisioner.trigger.node", NodeTrigger(context, batcher).queue.run
+        if context.buffers.enabled:
+            buffers = CapacityBuffers(context, batcher)
+            yield "capacitybuffer", buffers.queue.run
+            yield "capacitybuffer.room", buffers.room.run
         provisioning = self._settings.provisioning()
         intake = Intake(context, provisioning.solver)
         provisioner = Provisioner(context, batcher, self._planner, provisioning)
@@ -210,7 +218,8 @@ class Operator:
         moves = MoveBook(context, options.moves_per_pod)
         execution = Execution(context, moves)
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
-        consolidation = Consolidation(context, self._planner, intake, moves, options)
+        reserving = Intake(context, provisioning.solver, reserves=True) if context.buffers.enabled else intake
+        consolidation = Consolidation(context, self._planner, reserving, moves, options)
         if self._settings.gates.static_capacity:
             yield (
                 "static",

@@ -27,6 +27,7 @@ _SHORTEST_NOMINATION = 10 * SECOND
 class FeatureGates:
     """Features that may be off."""
 
+    capacity_buffer: bool = False
     node_repair: bool = False
     reserved_capacity: bool = True
     spot_to_spot_consolidation: bool = False

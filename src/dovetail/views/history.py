@@ -28,6 +28,7 @@ _KINDS = {
 # Kinds of records that `decisions` lists.
 DECIDED = (
     *("decision", "disruption", "disruption.failed", "disruption.held", "static.launched", "static.ended"),
+    "buffer.launched",
     *("pod.unplaced", "plan.failed", "termination.guarded", "deletion.guarded"),
     *("observed.launch", "observed.disruption", "observed.unplaced"),  # of a controller that only looks on
 )
@@ -290,6 +291,11 @@ def _of_claim(line: Record) -> dict[str, Any]:
     }
 
 
+def _buffers(record: Record) -> str:
+    names = record["buffers"]
+    return f"CapacityBuffer{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
 def history(records: Sequence[Record], name: str) -> list[Moment]:
     """All that happened to a node or claim of that name, in order; nothing for one that is not in the log."""
     claim = claim_of(records, name)
@@ -355,6 +361,9 @@ def _decided(record: Record) -> dict[str, Any] | None:
             why = "was short of" if launched else "had more nodes than"
             text = f"NodePool {record['pool']} {why} its number{' of nodes' if launched else ''}"
             return {"what": "launch" if launched else "disruption", "text": text, "claims": [record["claim"]]}
+        case "buffer.launched":
+            text = f"{_offer(record)} for the room of {_buffers(record)}"
+            return {"what": "launch", "text": text, "claims": [record["claim"]]}
         case "pod.unplaced":
             return {"what": "no place", "text": f"{record['pod']}: {record['message']}", "pods": 1}
         case "plan.failed":
@@ -445,6 +454,8 @@ def _texts(record: Record, claim: str, name: str, plan: str) -> Iterator[str]:
             yield _taken(record)
         case "static.launched" if record["claim"] == claim:
             yield f"bought because NodePool {record['pool']} was short of its number of nodes"
+        case "buffer.launched" if record["claim"] == claim:
+            yield f"bought for the room of {_buffers(record)}: {_offer(record)}"
         case "static.ended" if record["claim"] == claim:
             yield f"chosen to go: NodePool {record['pool']} had more nodes than its number"
         case "disruption.failed" if claim in record["claims"]:

@@ -55,7 +55,7 @@ class Disruption:
         """Disrupt for ever."""
         clock = self._context.clock
         while True:
-            if not self._context.state.synced():
+            if not self._context.state.synced() or not self._context.buffers.settled:
                 await clock.sleep(UNSYNCED_POLL)
                 continue
             acted = False

@@ -74,7 +74,8 @@ def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -
     pods: tuple[Pod, ...] = state.pods_on(node.metadata.name) if node is not None else ()
     nominated, going = state.nominated(machine) or awaits_pods(context, claim), state.going(machine)
     price, written = offers.price(claim), context.writes_costs
-    return NodeView(claim, node, offers.pool, pods, nominated, going, taken, price, written)
+    reserved = context.buffers.on(*machine.names())
+    return NodeView(claim, node, offers.pool, pods, nominated, going, taken, price, reserved, written)
 
 
 def awaits_pods(context: Context, claim: NodeClaim) -> bool:
@@ -120,6 +121,7 @@ class Views:
                 or name in changed
                 or old.name in changed
                 or pool not in same
+                or old.reserved is not context.buffers.on(old.name, name)
                 or old.queued != taken
                 or old.nominated
                 != (name in nominated or old.name in nominated or awaits_pods(context, claim))
@@ -145,5 +147,6 @@ def _renewed(old: NodeView | None, view: NodeView) -> NodeView:
     if old is None or old.pods is not view.pods:
         return view
     same = old.claim is view.claim and old.node is view.node and old.pool is view.pool
+    same = same and old.reserved is view.reserved
     state = (old.nominated, old.going, old.queued, old.price)
     return old if same and state == (view.nominated, view.going, view.queued, view.price) else view.like(old)

@@ -24,13 +24,22 @@ from dovetail.model.volumes import VolumeIndex
 class Intake:
     """Reads the state. Keeps the nodes it gave: what follows from one is worked out once.
 
-    An object that raises while it is read is left out and goes to `on_fault`.
+    An object that raises while it is read is left out and goes to `on_fault`. `reserves`: nodes have the
+    virtual pods of CapacityBuffers too.
     """
 
-    def __init__(self, context: Context, options: Options, on_fault: OnFault = lambda _: None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        options: Options,
+        on_fault: OnFault = lambda _: None,
+        *,
+        reserves: bool = False,
+    ) -> None:
         self._context = context
         self._options = options
         self._on_fault = on_fault
+        self._reserves = reserves
         self._nodes = KnownNodes()
 
     def places(self) -> dict[str, str]:
@@ -170,7 +179,7 @@ class Intake:
             commons=self._context.provider.supply.left(),
             on_fault=self._on_fault,
             node_of=self._nodes.of,
-            standing=state.standing,
+            standing=self._standing,
         )
         self._nodes.keep_only(self._present)
         paused = {
@@ -178,6 +187,10 @@ class Intake:
         }
         pools = tuple(pool for pool in problem.pools if pool.name not in paused)
         return replace(problem, pools=pools)
+
+    def _standing(self, node: str) -> tuple[Pod, ...]:
+        pods = self._context.state.standing(node)
+        return self._context.buffers.beside(node, pods) if self._reserves else pods
 
     def _present(self, name: str) -> bool:
         get = self._context.state.get

@@ -26,6 +26,7 @@ from dovetail.controllers.provisioning.even import evened
 from dovetail.controllers.provisioning.fairness import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.important import LITTLE, by_priority, in_order
 from dovetail.controllers.provisioning.intake import Intake
+from dovetail.controllers.provisioning.keep import RoomKeeper
 from dovetail.controllers.provisioning.makeroom import RoomMaker
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.needed import needs_place, still_needed
@@ -198,6 +199,8 @@ class Provisioner:
         self._metrics = ProvisioningMetrics(context.metrics, context.waits)
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
+        self._keeper = RoomKeeper(context, self._intake, self._buyer, self._asked_for_buffers)
+        self._limited: frozenset[str] = frozenset()  # pools whose limits kept pods of the last round waiting
         self.room = RoomMaker(context, enabled=options.nominates and not options.plain)
         self._new_pools = NewPools(context)
         self._vain = Vain(context)
@@ -211,6 +214,7 @@ class Provisioner:
             try:
                 await self._synced()
                 await self.provision(window)
+                await self._keeper.keep(self._limited)
             except (ApiError, PlannerFailed) as error:
                 # The pods are still pending: whatever failed, their triggers come again.
                 if isinstance(error, PlannerFailed):
@@ -223,6 +227,7 @@ class Provisioner:
         A round that would only repeat the one before is not in the log; its pods get their events again.
         """
         self._faults.clear()
+        self._limited = frozenset()
         places = self._intake.places() | self._put_off()
         waiting, ignored, resting = await self._pending(places)
         candidates = self._waiting.candidates(waiting)
@@ -252,6 +257,7 @@ class Provisioner:
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
         self._settle(turn, "", waiting, plan)
+        self._limited = frozenset(name for item in plan.unschedulable for name in item.limiting)
         self._metrics.round(ignored, len(plan.unschedulable))
         # Pods that went while the plan was made have nothing more that would end what is noted of them.
         there = [pod for pod in pods if self._context.state.get(Pod, pod.key) is not None]
@@ -499,6 +505,13 @@ class Provisioner:
             lowerBound=plan.cost.lower_bound,
             unschedulable=len(plan.unschedulable),
         )
+
+    async def _asked_for_buffers(self, problem: Problem) -> Plan:
+        """A plan for virtual pods, which is not worth the time that pods may be waiting for."""
+        plan, _ = await self._ask(problem, self._options.deadline // _ANEW)
+        if self._options.on_plan is not None:
+            self._options.on_plan(problem, plan)
+        return plan
 
     async def _ask(self, problem: Problem, deadline: int) -> tuple[Plan, int]:
         """The plan, and how many nanoseconds it took."""

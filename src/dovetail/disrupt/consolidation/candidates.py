@@ -30,7 +30,9 @@ def candidates(
     """
     found, notes = [], []
     for view in views:
-        if view.empty or is_static(view.pool) or not is_true(view.claim.status.conditions, CONSOLIDATABLE):
+        if view.empty and not view.reserved:
+            continue
+        if is_static(view.pool) or not is_true(view.claim.status.conditions, CONSOLIDATABLE):
             continue
         if blocker(view, budgets, now):
             continue
@@ -90,7 +92,8 @@ def candidate_of(view: NodeView, default: Minimum, surcharge: int) -> Candidate:
     """A node that nothing stands against.
 
     `surcharge` (nano-dollars per hour) is what a node costs by the settings beside its own price; `default`
-    what its replacement must save where the pool does not say so.
+    what its replacement must save where the pool does not say so. Its virtual pods have to move
+    with the others, and cost nothing.
     """
     stamped = view.claim.metadata.labels
     return Candidate(
@@ -99,6 +102,6 @@ def candidate_of(view: NodeView, default: Minimum, surcharge: int) -> Candidate:
         offer=(stamped.get(labels.INSTANCE_TYPE, ""), stamped[labels.ZONE], stamped[labels.CAPACITY_TYPE]),
         price=(view.price or 0) + surcharge,
         cost=view.disruption_cost(),
-        pods=view.leaving,
+        pods=view.leaving + view.reserved,
         minimum=pool_minimum(view.pool.metadata.annotations if view.pool else {}, default),
     )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dovetail.api import core, keda, namespaces, services, workloads
+from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
@@ -50,6 +51,7 @@ NEEDED: tuple[type[Object], ...] = (core.Node, core.Pod)
 _OTHERS: tuple[type[Object], ...] = (
     NodePool,
     NodeClaim,
+    CapacityBuffer,
     EC2NodeClass,
     KWOKNodeClass,
     core.Namespace,
@@ -63,6 +65,7 @@ _OTHERS: tuple[type[Object], ...] = (
     workloads.HorizontalPodAutoscaler,
     workloads.PriorityClass,
     workloads.RuntimeClass,
+    workloads.PodTemplate,
     workloads.StorageClass,
     workloads.CSINode,
     core.PersistentVolume,
@@ -74,7 +77,7 @@ _OTHERS: tuple[type[Object], ...] = (
     keda.ScaledObject,
     keda.ScaledJob,
 )
-KINDS = tuple(map(Listed.of, (*_OTHERS[:5], *NEEDED, *_OTHERS[5:])))
+KINDS = tuple(map(Listed.of, (*_OTHERS[:6], *NEEDED, *_OTHERS[6:])))
 _PAGE = 500
 Clean = Callable[[Mapping[str, Any]], dict[str, Any]]
 

@@ -15,11 +15,22 @@ Document = dict[str, Any]
 
 # Status is a subresource of all other kinds; those lose a status given at creation, nodes excepted.
 WITHOUT_STATUS = frozenset(
-    {"Event", "StorageClass", "CSINode", "PriorityClass", "RuntimeClass", "LimitRange", "Lease"}
+    {
+        "Event",
+        "StorageClass",
+        "CSINode",
+        "PriorityClass",
+        "RuntimeClass",
+        "LimitRange",
+        "Lease",
+        "PodTemplate",
+    }
 )
 KEEPS_STATUS = frozenset({"Node"}) | WITHOUT_STATUS
 # Groups of kinds that CustomResourceDefinitions define.
-CUSTOM = frozenset({"karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "keda.sh"})
+CUSTOM = frozenset(
+    {"autoscaling.x-k8s.io", "karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "keda.sh"}
+)
 # Kinds whose generation counts the changes of what is wanted.
 GENERATIONAL = frozenset(
     {
@@ -33,6 +44,8 @@ GENERATIONAL = frozenset(
         "PodDisruptionBudget",
         "NodePool",
         "NodeClaim",
+        "CapacityBuffer",
+        "PodTemplate",
         "EC2NodeClass",
         "KWOKNodeClass",
     }

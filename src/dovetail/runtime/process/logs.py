@@ -57,7 +57,7 @@ def _dollars(nanos: Any) -> float:
 # Written whole, with kind and instant: `dovetail explain node --history` asks them why a node came and went.
 DECISIONS = (
     *("decision", "disruption", "disruption.failed", "disrupted", "plan.realised"),
-    *("static.launched", "static.ended", "efficiency"),
+    *("static.launched", "static.ended", "buffer.launched", "efficiency"),
 )
 
 _LINES: dict[str, Line] = {

@@ -136,7 +136,10 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step], rows: Seq
         "description": "A real cluster, played again.",
         "region": wanted.region,
         "duration": f"{max(60, -(-length // SECOND))}s",
-        "settings": {"provider": "simulated"},
+        "settings": {
+            "provider": "simulated",
+            **({"featureGates": {"CapacityBuffer": True}} if found.buffered else {}),
+        },
     }
     if start:
         document["start"] = datetime.fromtimestamp(start // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S")

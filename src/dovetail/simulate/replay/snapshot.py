@@ -11,6 +11,7 @@ from typing import Any
 
 from dovetail.api.admission import admit
 from dovetail.api.core_schema import pod_specs
+from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.redact import redacted
@@ -28,7 +29,7 @@ _KEPT = (
     *("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "Service"),
     *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget", "NodePool"),
     *("EC2NodeClass", "KWOKNodeClass", "ScaledObject", "ScaledJob", "ReplicationController"),
-    *("RuntimeClass", "LimitRange", "ResourceQuota"),
+    *("RuntimeClass", "LimitRange", "ResourceQuota", "CapacityBuffer", "PodTemplate"),
 )
 _REWRITTEN = ("NodePool", "EC2NodeClass")
 _OWN = ("ReplicaSet", "Job", "Pod")  # kept where no object of the snapshot owns them
@@ -43,7 +44,8 @@ class Beginning:
     """A scenario's beginning. `assumed` says what a snapshot does not hold, and what is played instead.
 
     `version` is that of Kubernetes, "" where the snapshot does not say it. `originals` are the NodePools and
-    node classes as the account has them, with what the classes found there.
+    node classes as the account has them, with what the classes found there. `buffered` is True iff the
+    cluster's CapacityBuffers keep room there.
     """
 
     manifests: list[Document] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Beginning:
     groups: list[Document] = field(default_factory=list)
     nodes: list[InitialNode] = field(default_factory=list)
     version: str = ""
+    buffered: bool = False
     assumed: dict[str, str] = field(default_factory=dict)
 
 
@@ -97,6 +100,7 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
     _add_priorities(written, found)
     _add_runtimes(written, found)
     _add_storage_classes(found)
+    _heed_buffers(written, found)
     found.groups, assumed = node_groups(manifests, region)
     found.assumed |= assumed
     found.version = _version(written)
@@ -214,6 +218,15 @@ def _stands_alone(document: Document, uids: set[Any]) -> bool:
         return False
     owners = [item for item in document["metadata"].get("ownerReferences", ()) if item.get("controller")]
     return not any(owner.get("uid") in uids or owner.get("kind") == "Node" for owner in owners)
+
+
+def _heed_buffers(written: Sequence[Document], found: Beginning) -> None:
+    """Only a controller whose gate is open writes conditions of buffers."""
+    buffers = [document for document in written if document["kind"] == CapacityBuffer.KIND]
+    found.buffered = any(one.get("status", {}).get("conditions") for one in buffers)
+    if buffers:
+        gate = "open: they have conditions" if found.buffered else "shut: none has a condition"
+        found.assumed["CapacityBuffers"] = f"the gate CapacityBuffer is {gate}"
 
 
 def _plain(document: Document) -> Document:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
+from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.keda import ScaledJob, ScaledObject
 from dovetail.base.clock import SECOND
@@ -238,11 +239,18 @@ class ScenarioFolder:
 
 
 def _without_effect(scenario: Scenario) -> Iterator[str]:
-    """A line for each pool whose number of nodes nobody keeps, because the gate is off."""
-    if scenario.file.settings.feature_gates.static_capacity:
-        return
+    """A line for each object that changes nothing, because its gate is off."""
+    gates = scenario.file.settings.feature_gates
     later = (item for change in scenario.changes for item in change.manifests)
-    given = (item.object for item in (*scenario.manifests, *later))
+    given = [item.object for item in (*scenario.manifests, *later)]
+    for key in sorted({item.key for item in given if isinstance(item, CapacityBuffer)}):
+        if not gates.capacity_buffer:
+            yield (
+                f"CapacityBuffer {key} keeps nothing: "
+                "scenario.yaml turns it on with settings.featureGates: {CapacityBuffer: true}"
+            )
+    if gates.static_capacity:
+        return
     for name in sorted(
         {pool.metadata.name for pool in given if isinstance(pool, NodePool) and is_static(pool)}
     ):

@@ -122,6 +122,7 @@ class StartupTaint(Section, frozen=True, kw_only=True):
 class FeatureGates(Section, frozen=True, kw_only=True):
     """Features that are off unless asked for, by the names that --feature-gates has for them."""
 
+    capacity_buffer: bool = msgspec.field(name="CapacityBuffer", default=False)
     node_repair: bool = msgspec.field(name="NodeRepair", default=False)
     spot_to_spot_consolidation: bool = msgspec.field(name="SpotToSpotConsolidation", default=False)
     static_capacity: bool = msgspec.field(name="StaticCapacity", default=False)

@@ -50,6 +50,7 @@ def operator_settings(
         efficiency_period=parse_duration(given.efficiency_period) if given.efficiency_period else period,
         nominate_pods=given.nominate_pods,
         gates=runtime.FeatureGates(
+            capacity_buffer=given.feature_gates.capacity_buffer,
             node_repair=given.feature_gates.node_repair,
             spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
             static_capacity=given.feature_gates.static_capacity,
