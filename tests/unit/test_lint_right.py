@@ -211,6 +211,7 @@ def test_nothing_is_said_of_teams_that_share_a_cluster(tmp_path: Path) -> None:
 
 # Objects that real servers took and that are mistakes all the same: what is found, by the case's name.
 MISTAKES = {
+    "CapacityBuffer: spec={}": {"WL016"},
     'EC2NodeClass: spec.kubelet={"evictionSoft": {"memory.available": "5%"}}': {"NC006"},
     'NodePool: spec.disruption.consolidateAfter="Never"': {"NP013"},
     'NodePool: spec.template.spec.expireAfter="1h30m"': {"NP007"},
@@ -420,3 +421,37 @@ def test_changes_of_a_scenario_need_not_be_whole_objects(tmp_path: Path) -> None
         str(tmp_path / "web.yaml"),
         str(tmp_path / "changes" / "more.yaml"),
     }
+
+
+_BUFFER = """
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata: {name: room, namespace: shop}
+spec: {%s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ("podTemplateRef: {name: unit}, replicas: 1", False),
+        ("podTemplateRef: {name: units}, replicas: 1", True),
+        ("podTemplateRef: {name: unit}, replicas: 0", False),
+        ("podTemplateRef: {name: unit}, limits: {nvidia.com/gpu: 1}", True),
+        ("scalableRef: {kind: Deployment, name: elsewhere}, replicas: 1", False),
+        ("scalableRef: {kind: DaemonSet, name: agent}, replicas: 1", True),
+        ("replicas: 1", True),
+    ],
+)
+def test_buffers_that_keep_nothing_are_reported(spec: str, found: bool, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    unit = """
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: unit, namespace: shop}
+template:
+  spec:
+    containers: [{name: a, image: b, resources: {requests: {cpu: "1", memory: 2Gi}}}]
+"""
+    file.write_text("---".join((_BUFFER % spec, unit)))
+    assert ("WL016" in {item.code for item in _said(file)}) == found

@@ -6,9 +6,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dovetail.api.core import Node, Pod, PodAffinityTerm, PodSpec, Taint
+from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.keda import ScaledObject
-from dovetail.api.meta import LabelSelector, Meta
-from dovetail.api.workloads import BUILT_IN_PRIORITIES, DaemonSet, Job, PodDisruptionBudget, PriorityClass
+from dovetail.api.meta import LabelSelector, Meta, Object
+from dovetail.api.workloads import (
+    BUILT_IN_PRIORITIES,
+    DaemonSet,
+    Deployment,
+    Job,
+    PodDisruptionBudget,
+    PodTemplate,
+    PriorityClass,
+    ReplicaSet,
+    StatefulSet,
+)
 from dovetail.base.guess import nearest
 from dovetail.disrupt.pods import do_not_disrupt_error, never_allows
 from dovetail.lint import shelf
@@ -16,6 +27,7 @@ from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView, Template
 from dovetail.lint.rules.nodepool import near_label
 from dovetail.model import labels
+from dovetail.model.buffers import replicas, resolve
 from dovetail.model.pod_admission import tolerating
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import pod_requests
@@ -584,6 +596,43 @@ def daemons_give_way(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+@rule("WL016", "buffer-keeps-nothing", _WARNING, "A CapacityBuffer that keeps no room")
+def buffer_keeps_nothing(inventory: Inventory) -> Iterator[Remark]:
+    kinds: tuple[type[Object], ...] = (PodTemplate, Deployment, StatefulSet, ReplicaSet)
+    there = {(kind, item.key): item for kind in kinds for _, item in inventory.of(kind)}
+    for manifest, buffer in inventory.of(CapacityBuffer):
+        found = resolve(buffer, lambda kind, key: there.get((kind, key)))
+        if found.template is None:
+            near = [item.metadata.name for item in there.values() if _beside(buffer, item)]
+            if found.reason != "ResolutionFailed" and not near:
+                continue  # what it refers to may well be in files that are not here
+            named = f"; in its namespace are {', '.join(near[:3])}" if near else ""
+            field = "podTemplateRef" if buffer.spec.pod_template_ref else "scalableRef"
+            yield Remark(
+                manifest.located,
+                "spec" if found.message.startswith("Neither") else f"spec.{field}",
+                f"CapacityBuffer {buffer.metadata.name} keeps nothing: {found.message}",
+                f"no node is bought for it, and its condition ReadyForProvisioning stays False{named}",
+                "refer to a PodTemplate, Deployment, StatefulSet or ReplicaSet of its namespace",
+            )
+        elif not replicas(buffer, found) and buffer.spec.replicas != 0 and buffer.spec.percentage != 0:
+            yield Remark(
+                manifest.located,
+                "spec.limits" if buffer.spec.limits else "spec",
+                f"CapacityBuffer {buffer.metadata.name} keeps no room for a single pod",
+                "its limits are below what one pod asks for, or about nothing that it asks for"
+                if buffer.spec.limits
+                else "it has no replicas, or a percentage of a workload without any",
+                "write replicas, or limits that one pod goes into",
+            )
+
+
+def _beside(buffer: CapacityBuffer, item: Object) -> bool:
+    """True iff the buffer may have meant it."""
+    wanted = PodTemplate if buffer.spec.pod_template_ref else (Deployment, StatefulSet, ReplicaSet)
+    return isinstance(item, wanted) and item.metadata.namespace == buffer.metadata.namespace
+
+
 def _meet(inventory: Inventory, one: Template, other: Template) -> bool:
     """True iff pods of a DaemonSet may be beside others: of one pool, or without any, on every node."""
     if not inventory.pools:
@@ -649,4 +698,5 @@ RULES = (
     annotation_misspelt,
     resource_misspelt,
     daemons_give_way,
+    buffer_keeps_nothing,
 )
