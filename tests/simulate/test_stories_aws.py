@@ -14,7 +14,7 @@ from operated import REGION, START, Operated, play, pod
 from stories import POOL, ZONES, condition_of, inflate, keeping, reserved, travel_class, travel_pool
 
 from dovetail.api.admission import admit
-from dovetail.api.core import Node
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE, SECOND
@@ -487,6 +487,33 @@ def test_nothing_is_launched_into_a_zone_that_is_shifted_away_from() -> None:
         aws.zonal_shift.away = None
         await world.clock.sleep(2 * MINUTE)
         assert not world.cloud.provider.supply.shifted_zones()
+        for part in running:
+            part.cancel()
+
+    play(script)
+
+
+def test_nodes_of_a_zone_that_is_shifted_away_from_stay_until_that_is_over() -> None:
+    async def script(world: Operated) -> None:
+        loop = asyncio.get_running_loop()
+        running = [loop.create_task(part) for _, part in world.cloud.upkeep()]
+        eager = {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
+        pool = keeping(travel_pool(capacity=("on-demand",)), **eager)
+        world.create(travel_class(), pool, pod("p", "5"))
+        await world.clock.sleep(2 * MINUTE)
+        (zone,) = {item.zone for item in machines(world)}
+        ids = {item.zone: item.zone_id for item in world.aws.ec2.account.subnets}
+        world.aws.zonal_shift.away = {ids[zone]}
+        await world.clock.sleep(MINUTE)
+        await world.client.delete(Pod, "p", "default")
+        await world.clock.sleep(10 * MINUTE)
+        assert len(world.state.all(NodeClaim)) == 1
+        assert f"The cluster is shifted away from the node's zone (Zone={zone})" in world.messages(
+            "DisruptionBlocked"
+        )
+        world.aws.zonal_shift.away = set()
+        await world.clock.sleep(5 * MINUTE)
+        assert not world.state.all(NodeClaim)
         for part in running:
             part.cancel()
 

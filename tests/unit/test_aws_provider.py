@@ -12,9 +12,10 @@ import pytest
 
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import (
+    CloudError,
     CreateFailed,
     InstanceNotFound,
     InsufficientCapacity,
@@ -633,10 +634,38 @@ def test_a_reboot_is_asked_for_what_is_there_and_in_a_zone_that_is_in_use() -> N
         await world.cloud._shifts.refresh()
         with pytest.raises(RebootRefused, match="shifted away"):
             await reboot(made.provider_id, "1")
+        world.aws.zonal_shift.away = set()
+        await world.cloud._shifts.refresh()
         await world.cloud.delete(made.provider_id)
         with pytest.raises(InstanceNotFound):
             await reboot(made.provider_id, "1")
         assert len(rebooted) == 1
+
+    play(body)
+
+
+def test_instances_of_a_zone_that_is_shifted_away_from_are_left_alone() -> None:
+    async def body(world: World) -> None:
+        (made,) = await world.launch(claim("c", zones=[A]))
+        assert isinstance(made, Instance)
+        await world.clock.sleep(MINUTE)
+        await world.cloud.list()
+        world.aws.zonal_shift.away = {USUAL.subnets[0].zone_id}
+        await world.cloud._shifts.refresh()
+        await world.clock.sleep(HOUR)
+        world.aws.gate.calls.clear()
+        owner = msgspec.structs.replace(
+            claim("c"), status=NodeClaimStatus(provider_id=made.provider_id, node_name="n")
+        )
+        for call in (world.cloud.delete(made.provider_id), world.cloud.machines.mark(owner, "n")):
+            with pytest.raises(CloudError, match="shifted away from zone"):
+                await call
+        assert (await world.cloud.get(made.provider_id)).provider_id == made.provider_id
+        assert not world.aws.gate.calls
+        world.aws.zonal_shift.away = set()
+        await world.cloud._shifts.refresh()
+        await world.cloud.delete(made.provider_id)
+        assert world.aws.gate.calls["ec2:TerminateInstances"] == 1
 
     play(body)
 

@@ -47,6 +47,7 @@ class NodeView:
     # Virtual pods of CapacityBuffers that have their place there: none runs, none is evicted.
     reserved: tuple[Pod, ...] = ()
     costs_written: bool = False  # the deletion costs of its pods are the controller's, and say nothing here
+    shifted: bool = False  # the cluster is shifted away from its zone, where nothing can be ended
 
     def like(self, before: NodeView) -> NodeView:
         """Itself, knowing what was worked out of the very same pods before."""
@@ -217,6 +218,9 @@ def _presence_blockers(view: NodeView, *, up: bool) -> Iterator[str]:
         yield "Node is deleting or marked for deletion"
     if view.rebooting:
         yield "Node is rebooting"
+    if view.shifted:
+        zone = view.claim.metadata.labels.get(labels.ZONE, "")
+        yield f"The cluster is shifted away from the node's zone (Zone={zone})"
     if not up:
         yield "Node isn't initialized nor registered"
     if view.nominated:

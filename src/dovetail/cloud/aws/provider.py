@@ -91,7 +91,9 @@ class AwsCloud:
         self._resolver = ClassResolver(aws, clock, self.surroundings, options.classes)
         self._shifts = Shifts(aws, options.cluster)
         figures = Figures(metrics, lambda: self._market.sold.zone_ids)
-        self._instances = Instances(aws.ec2, clock, options.cluster, figures)
+        self._instances = Instances(
+            aws.ec2, clock, options.cluster, figures, lambda: self._shifts.zones(self._market.sold)
+        )
         self._unavailable = UnavailableOfferings()
         self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
         book = SubnetBook(aws.ec2, clock)
@@ -121,7 +123,7 @@ class AwsCloud:
         self.supply: Supply = _Supply(
             self._commons, self._shifts, self._market, self._unavailable, self._launcher, clock
         )
-        self.machines: Machines = _Machines(self._instances, self._orphans, aws.ec2, self.supply)
+        self.machines: Machines = _Machines(self._instances, self._orphans, aws.ec2)
         self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
         self._appears: dict[str, int] = {}  # of these, until when EC2 may not show them, by monotonic time
 
@@ -348,11 +350,10 @@ class _Supply:
 class _Machines:
     """Implements Machines."""
 
-    def __init__(self, instances: Instances, orphans: Orphans, ec2: Ec2, supply: Supply) -> None:
+    def __init__(self, instances: Instances, orphans: Orphans, ec2: Ec2) -> None:
         self._instances = instances
         self._orphans = orphans
         self._ec2 = ec2
-        self._supply = supply
 
     async def recover_orphans(self, owned: Callable[[], Collection[str]]) -> None:
         await self._orphans.look(owned)
@@ -370,4 +371,4 @@ class _Machines:
         ]
 
     async def reboot(self, provider_id: str, operation: str) -> None:  # noqa: ARG002 - EC2 has no token for it
-        await self._instances.reboot(instance_id(provider_id), self._supply.shifted_zones())
+        await self._instances.reboot(instance_id(provider_id))

@@ -75,7 +75,14 @@ def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -
     nominated, going = state.nominated(machine) or awaits_pods(context, claim), state.going(machine)
     price, written = offers.price(claim), context.writes_costs
     reserved = context.buffers.on(*machine.names())
-    return NodeView(claim, node, offers.pool, pods, nominated, going, taken, price, reserved, written)
+    shifted = _in(context.provider.supply.shifted_zones(), claim)
+    return NodeView(
+        claim, node, offers.pool, pods, nominated, going, taken, price, reserved, written, shifted
+    )
+
+
+def _in(shifted: Mapping[str, str], claim: NodeClaim) -> bool:
+    return bool(shifted) and claim.metadata.labels.get(labels.ZONE) in shifted
 
 
 def awaits_pods(context: Context, claim: NodeClaim) -> bool:
@@ -109,6 +116,7 @@ class Views:
         """As `node_views`. The very same tuple while all of them are the same."""
         context, known = self._context, self._known
         changed, nominated = self._taken(), context.state.nominations()
+        shifted = context.provider.supply.shifted_zones()
         offers = _all_offers(context, self._pools)
         self._pools.keep(offers)
         same = {name for name, each in offers.items() if each.same(self._offers.get(name))}
@@ -123,6 +131,7 @@ class Views:
                 or pool not in same
                 or old.reserved is not context.buffers.on(old.name, name)
                 or old.queued != taken
+                or old.shifted != _in(shifted, claim)
                 or old.nominated
                 != (name in nominated or old.name in nominated or awaits_pods(context, claim))
             ):
@@ -148,5 +157,6 @@ def _renewed(old: NodeView | None, view: NodeView) -> NodeView:
         return view
     same = old.claim is view.claim and old.node is view.node and old.pool is view.pool
     same = same and old.reserved is view.reserved
-    state = (old.nominated, old.going, old.queued, old.price)
-    return old if same and state == (view.nominated, view.going, view.queued, view.price) else view.like(old)
+    state = (old.nominated, old.going, old.queued, old.price, old.shifted)
+    now = (view.nominated, view.going, view.queued, view.price, view.shifted)
+    return old if same and state == now else view.like(old)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import InstanceNotFound, RebootRefused
+from dovetail.base.errors import CloudError, InstanceNotFound, RebootRefused
 from dovetail.cloud.aws.amifamily.images import Filter
 from dovetail.cloud.aws.api import Ec2, Instance
 from dovetail.cloud.aws.errors import AwsError, Refusal
@@ -33,9 +33,15 @@ _CLUSTER_TAGGED = "compatibility.karpenter.k8s.aws/cluster-name-tagged"
 class Instances:
     """What was described last is remembered until it is gone."""
 
-    def __init__(self, ec2: Ec2, clock: Clock, cluster: str, figures: Figures) -> None:
+    def __init__(
+        self, ec2: Ec2, clock: Clock, cluster: str, figures: Figures, shifted: Callable[[], Container[str]]
+    ) -> None:
+        """`shifted`: zones that are shifted away from, whose instances are left alone: what EC2 answers about
+        them is late or wrong, and each call would be made again and again.
+        """
         self._ec2 = ec2
         self._clock = clock
+        self._shifted = shifted
         self._filters = (
             Filter("tag:eks:eks-cluster-name", (cluster,)),
             Filter("tag-key", (_NODEPOOL,)),
@@ -54,12 +60,13 @@ class Instances:
         self._listing: asyncio.Task[Sequence[Instance]] | None = None
 
     async def find(self, identifier: str, *, fresh: int = 0) -> Instance | None:
-        """As EC2 has it, or had it within `fresh` nanoseconds; None where it shows none, or one that is over.
-
-        Raises AwsError.
+        """As EC2 has it, or had it within `fresh` nanoseconds, or last in a zone that is shifted away from;
+        None where it shows none, or one that is over. Raises AwsError.
         """
         seen = self._seen.get(identifier)
-        if seen is not None and self._clock.monotonic() - seen[1] < fresh:
+        if seen is not None and (
+            self._clock.monotonic() - seen[1] < fresh or seen[0].zone in self._shifted()
+        ):
             return seen[0]
         found = await self._describe.ask(identifier)
         return None if found is None or found.state == "terminated" else found
@@ -73,11 +80,15 @@ class Instances:
         return await asyncio.shield(self._listing)
 
     async def end(self, identifier: str) -> bool:
-        """Ask for its end; False where it is ending already. Raises AwsError, InstanceNotFound if it is over.
+        """Ask for its end; False where it is ending already. Raises AwsError, InstanceNotFound if it is over,
+        CloudError in a zone that is shifted away from.
 
         One that does not show may have been launched just now, by another process: EC2 is asked to end it all
         the same, and alone knows whether it exists.
         """
+        seen = self._seen.get(identifier)
+        if seen is not None:
+            self._check_zone(seen[0])
         found = await self._describe.ask(identifier)
         if found is not None and found.state in ENDING and found.state != "terminated":
             return False
@@ -91,18 +102,15 @@ class Instances:
             raise InstanceNotFound(f"there is no instance {identifier}")
         return True
 
-    async def reboot(self, identifier: str, shifted: Container[str]) -> None:
-        """Ask for its reboot, where its zone is not `shifted` away from.
-
-        Raises AwsError, InstanceNotFound, RebootRefused.
-        """
+    async def reboot(self, identifier: str) -> None:
+        """Ask for its reboot. Raises AwsError, InstanceNotFound, RebootRefused."""
         found = await self.find(identifier)
         if found is None or found.state in ENDING:
             raise InstanceNotFound(f"there is no instance {identifier}")
-        if found.zone in shifted:
-            raise RebootRefused(
-                f"reboot rejected by the cloud provider: the cluster is shifted away from zone {found.zone}"
-            )
+        try:
+            self._check_zone(found)
+        except CloudError as error:
+            raise RebootRefused(f"{REJECTED}: {error}") from None
         try:
             await self._ec2.reboot_instances((identifier,))
         except AwsError as error:
@@ -120,9 +128,15 @@ class Instances:
         found = await self.find(identifier, fresh=FRESH)
         if found is None:
             raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
+        self._check_zone(found)
         tags = {"Name": found.tags.get("Name", node), CLAIM: claim.metadata.name}
         await self._ec2.create_tags((identifier,), tags)
         return {_TAGGED: "true", _CLUSTER_TAGGED: "true"}
+
+    def _check_zone(self, instance: Instance) -> None:
+        """Raises CloudError where its zone is shifted away from: it is asked for again later."""
+        if instance.zone in self._shifted():
+            raise CloudError(f"the cluster is shifted away from zone {instance.zone}")
 
     def _listed(self, _: object) -> None:
         self._listing = None
