@@ -251,3 +251,17 @@ def test_without_the_gate_it_is_replaced() -> None:
     assert not world.records("instance.rebooted")
     assert len(world.records("claim.deleted")) == 1
     assert not world.metrics.observed(RECOVERY)
+
+
+def test_kubelets_of_nodes_that_are_gone_keep_nothing_of_them() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(15 * MINUTE)
+        await world.kubelets.report(sick.metadata.name, "KernelReady", "False", "Oops")
+        await world.client.delete(NodeClaim, claim_of(world, sick).metadata.name)
+        await world.clock.sleep(5 * MINUTE)
+        nodes = world.kubelets._nodes
+        assert not nodes._reported and not nodes._reboots[sick.metadata.name]
+
+    play(script, **ON)

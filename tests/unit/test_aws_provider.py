@@ -29,6 +29,7 @@ from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
 from dovetail.cloud.aws.fake import Account, MemoryAws, Options
 from dovetail.cloud.aws.fake.gate import EC2_BUCKETS, Bucket, GateOptions
 from dovetail.cloud.aws.fake.market import MarketOptions
+from dovetail.cloud.aws.instance import launcher
 from dovetail.cloud.aws.instance.fleet_errors import NO_SPOT_ROLE, FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import AwsCloud
@@ -552,6 +553,22 @@ def test_launch_templates_that_are_not_needed_go() -> None:
         await world.clock.sleep(50 * MINUTE)
         assert not await world.aws.ec2.describe_launch_templates([])
         running.cancel()
+
+    play(body)
+
+
+def test_of_claims_that_spot_was_refused_to_the_latest_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_UNTOLD", 1)
+
+    async def body(world: World) -> None:
+        async def refuse(request: Document, *, token: str = "", dry_run: bool = False) -> FleetAnswer:
+            assert token and not dry_run and request["Type"] == "instant"
+            return FleetAnswer("fleet-1", (), (FleetError(NO_SPOT_ROLE, "no role", "spot", "m5.large", A),))
+
+        world.aws.ec2.create_fleet = refuse  # type: ignore[method-assign]  # EC2 without a role
+        wanted = [claim(name, how=["spot"]) for name in ("one", "two")]
+        assert all(isinstance(one, InsufficientCapacity) for one in await world.launch(*wanted))
+        assert [world.cloud.supply.lacks_spot_role(one) for one in wanted] == [False, True]
 
     play(body)
 

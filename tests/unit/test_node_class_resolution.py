@@ -555,6 +555,8 @@ def test_a_subnet_that_two_terms_select_is_there_once() -> None:
 def test_what_an_error_of_a_dry_run_means(error: AwsError, reason: str) -> None:
     fault = meaning(error, RUN_REFUSED)
     assert (fault.reason if fault else "") == reason
+    if reason == NO_PROFILE:
+        assert fault is not None and fault.message == 'Instance profile "x" not found'
 
 
 def test_throttling_says_nothing_of_a_class() -> None:

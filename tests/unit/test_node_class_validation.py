@@ -98,7 +98,8 @@ def test_invalid_settings(kubelet: dict[str, Any], message: str) -> None:
             "al2",
             {"shutdownGracePeriod": "30s", "featureGates": {}},
             "UnsupportedKubeletConfiguration",
-            "fields that AL2 cannot pass on would be silently dropped: featureGates, shutdownGracePeriod",
+            "spec.kubelet has fields not applied by the AL2 AMI family that would be silently dropped: "
+            "featureGates, shutdownGracePeriod",
         ),
         ("al2", {"clusterDNS": ["10.0.0.1", "10.0.0.2"]}, "UnsupportedKubeletConfiguration", "one address"),
         ("bottlerocket", {"user_data": "a ="}, "InvalidUserData", "spec.userData: invalid UserData toml"),
@@ -131,10 +132,10 @@ def test_expressions_need_their_feature_gate() -> None:
     assert {one.reason for one in shut} == {"KubeletExpressionsDisabled"}
     most, memory = (one.message for one in shut)
     assert most == (
-        "spec.kubelet.maxPods: 'vcpus * 10' is not a whole number, and expressions need the feature gate "
-        "NodeClassCEL"
+        "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled: "
+        "spec.kubelet.maxPods is 'vcpus * 10', not a whole number"
     )
-    assert memory.startswith("spec.kubelet.kubeReserved.memory: ")
+    assert "spec.kubelet.kubeReserved.memory is " in memory
     assert not faults(node_class(maxPods=20, kubeReserved={"cpu": "100m"}), with_expressions=False)
 
 

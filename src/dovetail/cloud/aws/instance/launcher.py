@@ -39,6 +39,7 @@ _NO_TEMPLATE = "InvalidLaunchTemplateName.NotFoundException"
 # Launches that are remembered, with their types. In a burst most ask for what another one asked for: of 179
 # nodes for 1,500 pods 48 did not.
 _REMEMBERED = 128
+_UNTOLD = 10_000  # of those that nobody asked about, such as claims that went meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ class Launcher:
         self._figures = figures
         self._reserved_capacity = reserved_capacity
         self._spot = spot
-        self._without_role: set[str] = set()  # uids of claims that spot was refused to, until that was told
+        # UIDs of claims that spot was refused to, until that was told.
+        self._without_role: dict[str, None] = {}
         self._large: dict[str, int] = {}  # bytes of user data that were reported, by class
         # By what they follow from. Types are told by their ids: those of a choice are kept alive with it.
         self._choices: dict[Hashable, tuple[tuple[InstanceType, ...], Choice]] = {}
@@ -132,9 +134,7 @@ class Launcher:
 
     def lacks_spot_role(self, claim: NodeClaim) -> bool:
         """See Supply."""
-        lacks = claim.metadata.uid in self._without_role
-        self._without_role.discard(claim.metadata.uid)
-        return lacks
+        return self._without_role.pop(claim.metadata.uid, self) is None
 
     def forget(self, node_class: str) -> None:
         """The class of that name is gone."""
@@ -277,7 +277,9 @@ class Launcher:
         self._unavailable.mark(pools, now)
         self._unavailable.mark(full, now, FULL_FOR)
         if found.no_spot:
-            self._without_role.add(claim.metadata.uid)
+            self._without_role[claim.metadata.uid] = None
+            if len(self._without_role) > _UNTOLD:
+                del self._without_role[next(iter(self._without_role))]
             zones = self._sold().zones
             self._unavailable.mark(((labels.SPOT, name, zone) for name in zones for zone in zones[name]), now)
         self._subnets.full(found.subnets)

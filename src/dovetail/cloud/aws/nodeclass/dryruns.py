@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -102,7 +103,8 @@ def meaning(error: AwsError, reason: str) -> Fault | None:
     if error.refusal is Refusal.UNAUTHORIZED:
         return Fault(reason, f"Controller isn't authorized to call ec2:{error.action}")
     if "Instance Profile" in error.message or "iamInstanceProfile" in error.message:
-        return Fault(NO_PROFILE, error.message)
+        named = re.search(r"Value \(([^)]+)\)", error.message)
+        return Fault(NO_PROFILE, f'Instance profile "{named[1]}" not found' if named else error.message)
     return None
 
 

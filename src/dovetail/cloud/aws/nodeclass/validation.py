@@ -114,7 +114,8 @@ def _disabled(kubelet: Mapping[str, Any]) -> Iterator[str]:
     """Nodes would get the family's defaults instead, and have other room than they are planned with."""
     for path, text in expressions.expressions(kubelet):
         plain = "whole number" if path.endswith("maxPods") else "quantity"
-        yield f"{path}: {text!r} is not a {plain}, and expressions need the feature gate NodeClassCEL"
+        told = f"{_PATH} contains a CEL expression, but the NodeClassCEL feature gate is disabled"
+        yield f"{told}: {path} is {text!r}, not a {plain}"
 
 
 def _evaluated(node_class: EC2NodeClass) -> Iterator[str]:
@@ -219,7 +220,8 @@ def _unsupported(family: str, kubelet: Mapping[str, Any]) -> Iterator[str]:
         return
     dropped = sorted(set(kubelet) - PASSED_ON)
     if dropped:
-        yield f"{_PATH}: fields that {family} cannot pass on would be silently dropped: {', '.join(dropped)}"
+        told = f"fields not applied by the {family} AMI family that would be silently dropped"
+        yield f"{_PATH} has {told}: {', '.join(dropped)}"
     if len(kubelet.get("clusterDNS", ())) > 1:
         yield f"{_PATH}.clusterDNS: {family} takes one address"
 
