@@ -133,3 +133,34 @@ def test_a_change_is_told_of_the_pool_once(tmp_path: Path, capsys: pytest.Captur
     new.write_text("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 5}}")
     assert run(["diff", str(cluster), "-f", str(new), "--region", "us-east-1"]) == 0
     assert capsys.readouterr().err.count("no NodePool is given") == 1
+
+
+@pytest.mark.parametrize(
+    ("provider", "cloud", "kind"),
+    [
+        ("gce://shop/europe-west1-b/n0", "Google Cloud", "n2-standard-8"),
+        ("azure:///subscriptions/a/virtualMachines/0", "Azure", "Standard_D8s_v5"),
+        ("kind://docker/kind/n0", "", "m99.unknown"),
+    ],
+)
+def test_what_pods_on_nodes_of_another_cloud_would_cost_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], provider: str, cloud: str, kind: str
+) -> None:
+    zone = "europe-west1-b" if cloud else "us-east-1b"
+    node = GROUP % ("n0", "amd64", "n0", kind, zone, "ON_DEMAND")
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: web-0, ownerReferences: [{apiVersion: apps/v1, kind: "
+    pod += (
+        "ReplicaSet, name: web, uid: u, controller: true}]}, spec: {nodeName: n0, containers: [{name: app, "
+    )
+    pod += "resources: {requests: {cpu: 300m}}}]}, status: {phase: Running}}"
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "\n---\n".join([node.replace("\nstatus:", f"\nspec: {{providerID: '{provider}'}}\nstatus:"), pod])
+    )
+    assert run(["plan", "-f", str(file), "--region", "us-east-1", "--work", "100000"]) == 0
+    captured = capsys.readouterr()
+    assert "What the 1 nodes cost is not known: none is of a type whose price is." in captured.out
+    assert "1 pods run on them. On the cheapest new nodes found they would cost $0.0" in captured.out
+    assert "$0.0000" not in captured.out
+    assert ("Nodes are on " in captured.err) is bool(cloud)
+    assert cloud in captured.err

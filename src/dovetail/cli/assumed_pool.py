@@ -16,6 +16,8 @@ NAME = "assumed"
 # As in Karpenter's first example: linux on amd64, on demand, c, m and r of a generation after the second.
 _CATEGORIES = frozenset("cmr")
 _GENERATION = "2"
+# What nodes of other clouds begin their provider ids with. Their types and zones are none of EC2's.
+_CLOUDS = {"gce": "Google Cloud", "azure": "Azure", "oci": "Oracle Cloud", "digitalocean": "DigitalOcean"}
 
 
 def with_pool(reading: Reading) -> tuple[Reading, str]:
@@ -25,7 +27,9 @@ def with_pool(reading: Reading) -> tuple[Reading, str]:
     """
     if any(isinstance(item.object, NodePool) for item in reading.manifests):
         return reading, ""
-    nodes = [item.object.metadata.labels for item in reading.manifests if isinstance(item.object, Node)]
+    there = [item.object for item in reading.manifests if isinstance(item.object, Node)]
+    elsewhere = sorted({cloud for node in there if (cloud := _cloud_of(node))})
+    nodes = [node.metadata.labels for node in there if not _cloud_of(node)]
 
     def of_nodes(key: str, otherwise: frozenset[str] = frozenset()) -> list[str]:
         return sorted({node[key] for node in nodes if node.get(key)} or otherwise)
@@ -53,7 +57,17 @@ def with_pool(reading: Reading) -> tuple[Reading, str]:
         f"{', '.join(wanted[labels.ARCH])}, categories {', '.join(sorted(_CATEGORIES | own))}"
         f"{', in the zones of the nodes' if nodes else ''}; add one with -f for what your own rules cost"
     )
+    if elsewhere:
+        text += (
+            f". Nodes are on {' and '.join(elsewhere)}, which Dovetail does not buy on: what EC2 nodes for"
+            " their pods cost is said instead; a file of your own types goes with --instance-types"
+        )
     return replace(reading, manifests=(*reading.manifests, *made.manifests)), text
+
+
+def _cloud_of(node: Node) -> str:
+    """The name of the cloud that the node is on; empty if that is EC2 or not known."""
+    return _CLOUDS.get(node.spec.provider_id.partition("://")[0], "")
 
 
 def _documents(requirements: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:

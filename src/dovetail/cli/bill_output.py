@@ -105,7 +105,7 @@ def bill_document(
             "cutShort": cut_short,
         },
         "difference": None
-        if fresh is None
+        if fresh is None or not bill.movable.cost
         else {
             "hourly": _dollars(bill.movable.cost - fresh.cost),
             "packing": _dollars(fresh.packing),
@@ -149,16 +149,21 @@ def bill_lines(
         )
     yield table
     nodes = sum(group.nodes for group in bill.groups)
-    yield Text(
-        f"{nodes:,} nodes cost {_both(bill.cost)}; {bill.unused:.0%} of it buys room that no pod asks for."
-    )
-    if unpriced := sum(group.unpriced for group in bill.groups):
+    unpriced = sum(group.unpriced for group in bill.groups)
+    if unpriced == nodes:
+        yield Text(f"What the {nodes:,} nodes cost is not known: none is of a type whose price is.")
+    else:
+        yield Text(
+            f"{nodes:,} nodes cost {_both(bill.cost)}; {bill.unused:.0%} of it buys room that no pod asks "
+            "for."
+        )
+    if 0 < unpriced < nodes:
         yield Text(f"{unpriced:,} of them have no type or price that is known, and are not in these sums.")
     if bill.kept:
         yield Text(
             f"{bill.kept:,} nodes are of no NodePool here: they stay as they are, and so do their pods."
         )
-    if not bill.movable.cost:
+    if not bill.movable.cost and not (unpriced == nodes and bill.pods):
         return
     yield from _least(bill, search, cut_short=cut_short)
     if repacking is not None:
@@ -174,6 +179,8 @@ def _least(bill: Bill, search: Search, *, cut_short: bool) -> Iterator[Renderabl
             f"follows leaves them out: {some}{more}."
         )
     now = f"The movable pods cost {_both(bill.movable.cost)} now."
+    if not bill.movable.cost:
+        now = f"{bill.pods:,} pods run on them."
     if bill.fresh is None:
         yield Text(
             f"{now} What they would cost on the cheapest new nodes is not known: "
@@ -183,7 +190,8 @@ def _least(bill: Bill, search: Search, *, cut_short: bool) -> Iterator[Renderabl
         return
     more = f" {search.further} may find cheaper ones." if cut_short else ""
     yield Text(f"{now} {_anew(bill.fresh)}{more}")
-    yield Text(_difference(bill.movable.cost, bill.fresh))
+    if bill.movable.cost:
+        yield Text(_difference(bill.movable.cost, bill.fresh))
 
 
 def _anew(fresh: Fresh) -> str:
