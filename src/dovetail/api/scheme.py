@@ -8,6 +8,7 @@ from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass, NodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 
@@ -42,6 +43,7 @@ KINDS: tuple[type[Object], ...] = (
     CapacityBuffer,
     NodePool,
     NodeClaim,
+    NodeOverlay,
     EC2NodeClass,
     KWOKNodeClass,
 )

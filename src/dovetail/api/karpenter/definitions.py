@@ -25,7 +25,9 @@ from dovetail.api.karpenter.common_schema import (
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.karpenter.wellknown import BASIC_RESOURCES
 from dovetail.api.rules import on_update, rule
 from dovetail.api.schema import Schema
 
@@ -93,17 +95,14 @@ NODE_CLAIM_SCHEMA = document(
 )
 
 
-_RESTRICTED = ("cpu", "memory", "ephemeral-storage", "pods")
-
-
 @rule("cannot set both 'price' and 'priceAdjustment'", cel="!has(self.price) || !has(self.priceAdjustment)")
 def one_price(spec: dict[str, Any]) -> bool:
     return "price" not in spec or "priceAdjustment" not in spec
 
 
-@rule("invalid resource restricted", cel=" && ".join(f"!('{name}' in self)" for name in _RESTRICTED))
+@rule("invalid resource restricted", cel=" && ".join(f"!('{name}' in self)" for name in BASIC_RESOURCES))
 def no_basic_resources(capacity: dict[str, Any]) -> bool:
-    return not any(name in capacity for name in _RESTRICTED)
+    return not any(name in capacity for name in BASIC_RESOURCES)
 
 
 NODE_OVERLAY_SCHEMA = document(
@@ -183,9 +182,9 @@ NODE_CLAIM = CustomKind(
 )
 
 NODE_OVERLAY = CustomKind(
-    api_version="karpenter.sh/v1alpha1",
-    kind="NodeOverlay",
-    plural="nodeoverlays",
+    api_version=NodeOverlay.API_VERSION,
+    kind=NodeOverlay.KIND,
+    plural=NodeOverlay.PLURAL,
     short_names=("overlays",),
     schema=NODE_OVERLAY_SCHEMA,
     status=status_schema.CONDITIONS_ONLY,

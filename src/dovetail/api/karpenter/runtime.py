@@ -1,4 +1,7 @@
-"""Rules on NodePools that the API server cannot check: broken ones end up in ValidationSucceeded=False."""
+"""Rules on NodePools and NodeOverlays that the API server cannot check.
+
+Broken ones end up in ValidationSucceeded=False.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 
 from dovetail.api.core import Taint
 from dovetail.api.karpenter import wellknown
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool, Requirement
 from dovetail.api.names import label_key_faults, label_value_faults
 
@@ -35,6 +39,27 @@ def validate_node_pool(pool: NodePool) -> tuple[str, ...]:
             if item.key == _NODEPOOL
         ),
     )
+
+
+def validate_node_overlay(overlay: NodeOverlay) -> tuple[str, ...]:
+    """The messages of all broken rules, in the order of the fields; empty for a valid overlay."""
+    restricted_names = (*wellknown.BASIC_RESOURCES, *wellknown.AWS_RESOURCES)
+    return (
+        *(message for item in overlay.spec.requirements for message in _overlay_requirement(item)),
+        *(
+            f"invalid capacity: {name} in resource, restricted"
+            for name in sorted(overlay.spec.capacity)
+            if name in restricted_names
+        ),
+    )
+
+
+def _overlay_requirement(item: Requirement) -> Iterator[str]:
+    faults = "; ".join(_requirement(item))
+    if faults:
+        yield f"invalid value: {faults} in requirements, restricted"
+    if item.operator == "NotIn" and not item.values:
+        yield f"key {item.key} with operator NotIn must have a value defined"
 
 
 def _labels(labels: dict[str, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Label keys that Karpenter's own rules name."""
+"""Label keys and resources that Karpenter's own rules name."""
 
 from __future__ import annotations
 
@@ -50,3 +50,13 @@ AWS_NAMES = (
 # Of these, the last six: where and how an instance is launched, not what it is.
 AWS_PLACEMENT = frozenset(f"karpenter.k8s.aws/{name}" for name in AWS_NAMES[-6:])
 AWS = frozenset(f"karpenter.k8s.aws/{name}" for name in AWS_NAMES) | {"topology.k8s.aws/zone-id"}
+
+# What every node has, and what AWS says of its types: no overlay may say otherwise.
+BASIC_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+AWS_RESOURCES = (
+    "vpc.amazonaws.com/pod-eni",
+    "vpc.amazonaws.com/efa",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "habana.ai/gaudi",
+)

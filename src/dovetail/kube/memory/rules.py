@@ -46,6 +46,7 @@ GENERATIONAL = frozenset(
         "NodeClaim",
         "CapacityBuffer",
         "PodTemplate",
+        "NodeOverlay",
         "EC2NodeClass",
         "KWOKNodeClass",
     }

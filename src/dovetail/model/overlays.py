@@ -1,0 +1,213 @@
+"""NodeOverlays: what they make of the prices and the capacity of instance types, per node pool. Pure.
+
+`evaluate` looks at all overlays, pools and types together: the heaviest overlay wins, adjustments never add
+up, and an overlay that stands against another one of its weight counts nowhere. `Overlaid.types` applies the
+outcome to a pool's types as they are then, whose prices may have changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
+from dovetail.api.karpenter.runtime import validate_node_overlay
+from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import Resources, amounts
+
+INVALID, CONFLICT = "RuntimeValidation", "Conflict"
+_CONFLICT = "conflict with another overlay"
+_HUNDRED = Decimal(100)
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """What a pool may buy, before any overlay; `labels` are those that each of its nodes carries."""
+
+    pool: str
+    labels: Mapping[str, str]
+    types: tuple[InstanceType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with an overlay, as its condition says it; nothing where the reason is empty."""
+
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What overlays make of one type in one pool."""
+
+    # What offerings cost, by their requirements: a price, or a signed adjustment of the one they have.
+    prices: Mapping[Requirements, str]
+    capacity: Resources
+
+    def of(self, kind: InstanceType) -> InstanceType:
+        """The type as it is then."""
+        return replace(
+            kind,
+            offerings=tuple(map(self._offering, kind.offerings)) if self.prices else kind.offerings,
+            capacity={**kind.capacity, **self.capacity},
+        )
+
+    def _offering(self, offering: Offering) -> Offering:
+        change = self.prices.get(offering.requirements)
+        if change is None:
+            return offering
+        dollars = adjusted(Decimal(offering.price) / NANO_DOLLARS, change)
+        return replace(offering, price=round(min(dollars, Decimal(DEAREST)) * NANO_DOLLARS))
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """The outcome: verdicts by the names of overlays, and changes by pool and type."""
+
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    # Invariant: every pool that was looked at has an entry, and no type without a change has one.
+    changes: Mapping[str, Mapping[str, Change]] = field(default_factory=dict)
+
+    def types(self, pool: str, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+        """The pool's types with all that overlays change; the same tuple where nothing does."""
+        changes = self.changes.get(pool)
+        if not changes:
+            return types
+        return tuple(
+            change.of(kind) if (change := changes.get(kind.name)) is not None else kind for kind in types
+        )
+
+    def repriced(self, pool: str, names: Iterable[str]) -> bool:
+        """True iff the price of one of these types is an overlay's."""
+        return any(change.prices for change in self._of(pool, names))
+
+    def resized(self, pool: str, names: Iterable[str]) -> bool:
+        """True iff a resource of one of these types is an overlay's."""
+        return any(change.capacity for change in self._of(pool, names))
+
+    def _of(self, pool: str, names: Iterable[str]) -> Iterator[Change]:
+        changes = self.changes.get(pool, {})
+        return (changes[name] for name in names if name in changes)
+
+
+def adjusted(dollars: Decimal, change: str) -> Decimal:
+    """A price after `price` or `priceAdjustment`: "0.25" is the price, "+0.01" and "-10%" change it.
+
+    Never below zero.
+    """
+    if not change.startswith(("+", "-")):
+        return Decimal(change) if change else dollars
+    if change.endswith("%"):
+        result = dollars * (1 + Decimal(change[:-1]) / _HUNDRED)
+    else:
+        result = dollars + Decimal(change)
+    return max(result, Decimal(0))
+
+
+def ordered(overlays: Iterable[NodeOverlay]) -> tuple[NodeOverlay, ...]:
+    """As they are handled: the heaviest first; of one weight, z before a."""
+    return tuple(sorted(overlays, key=lambda item: (item.spec.weight, item.metadata.name), reverse=True))
+
+
+def evaluate(overlays: Iterable[NodeOverlay], supplies: Iterable[Supply]) -> Overlaid:
+    """What all overlays make of what all pools may buy. Time: overlays times types of all pools."""
+    pools = tuple(supplies)
+    records = {supply.pool: {kind.name: _Record() for kind in supply.types} for supply in pools}
+    verdicts: dict[str, Verdict] = {}
+    for overlay in ordered(overlays):
+        name = overlay.metadata.name
+        messages = validate_node_overlay(overlay)
+        if messages:
+            verdicts[name] = Verdict(INVALID, "; ".join(messages))
+            continue
+        wanted = _Wanted.of(overlay)
+        chosen = [
+            (records[supply.pool][kind.name], offerings)
+            for supply in pools
+            for kind, offerings in _chosen(supply, wanted.requirements)
+        ]
+        if any(record.conflicts(wanted, offerings) for record, offerings in chosen):
+            verdicts[name] = Verdict(CONFLICT, _CONFLICT)
+            continue
+        verdicts[name] = Verdict()
+        for record, offerings in chosen:
+            record.take(wanted, offerings)
+    changes = {
+        pool: {name: record.change for name, record in types.items() if record.changed}
+        for pool, types in records.items()
+    }
+    return Overlaid(verdicts, changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What an overlay asks for, once it is known to be valid."""
+
+    requirements: Requirements
+    price: str  # "" for none
+    capacity: Resources
+    weight: int
+
+    @staticmethod
+    def of(overlay: NodeOverlay) -> _Wanted:
+        spec = overlay.spec
+        price = spec.price if spec.price is not None else spec.price_adjustment
+        return _Wanted(Requirements.read(spec.requirements), price or "", amounts(spec.capacity), spec.weight)
+
+
+def _chosen(
+    supply: Supply, requirements: Requirements
+) -> Iterator[tuple[InstanceType, tuple[Requirements, ...]]]:
+    """The types that an overlay is for, with what those of their offerings say that it is for."""
+    of_pool = Requirements.from_labels(supply.labels)
+    for kind in supply.types:
+        # What neither the pool nor the type knows matches only where it may be absent.
+        if not of_pool.add(*kind.requirements).suits(requirements):
+            continue
+        offerings = tuple(
+            one.requirements for one in kind.offerings if one.requirements.overlaps(requirements)
+        )
+        if offerings:
+            yield kind, offerings
+
+
+@dataclass(slots=True)
+class _Record:
+    """What overlays, heaviest first, made of one type in one pool so far."""
+
+    prices: dict[Requirements, str] = field(default_factory=dict)
+    # The weight of the last overlay that wanted to price an offering, in vain too: two light ones stand
+    # against each other even where a heavier one hides both.
+    priced_by: dict[Requirements, int] = field(default_factory=dict)
+    capacity: dict[str, int] = field(default_factory=dict)
+    # The resources and the weight of the last overlay alone that had some for this type. Of three with one
+    # weight the third is not held against the first, as in Karpenter.
+    last_sized: frozenset[str] = frozenset()
+    sized_by: int = 0
+
+    def conflicts(self, wanted: _Wanted, offerings: tuple[Requirements, ...]) -> bool:
+        """True iff it stands against one of its weight that came before."""
+        if wanted.price and any(self.priced_by.get(one) == wanted.weight for one in offerings):
+            return True
+        return self.sized_by == wanted.weight and not self.last_sized.isdisjoint(wanted.capacity)
+
+    def take(self, wanted: _Wanted, offerings: tuple[Requirements, ...]) -> None:
+        """Count it in."""
+        if wanted.price:
+            for one in offerings:
+                self.prices.setdefault(one, wanted.price)
+                self.priced_by[one] = wanted.weight
+        if wanted.capacity:
+            self.capacity = {**wanted.capacity, **self.capacity}
+            self.last_sized, self.sized_by = frozenset(wanted.capacity), wanted.weight
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.prices or self.capacity)
+
+    @property
+    def change(self) -> Change:
+        return Change(self.prices, self.capacity)
