@@ -180,13 +180,14 @@ def test_values_of_a_chart_are_no_manifests(tmp_path: Path) -> None:
 
 
 def test_kinds_that_no_controller_acts_on_are_named(tmp_path: Path) -> None:
-    overlay = "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: a}\nspec: %s\n"
-    spec = "{requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}], price: '1'}"
+    buffer = "apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {name: a}\nspec: %s\n"
     file = tmp_path / "a.yaml"
-    file.write_text(overlay % spec)
+    file.write_text(buffer % "{scalableRef: {kind: Deployment, name: web}, replicas: 1}")
     found = read([file])
     assert not found.manifests
-    assert [note.partition(":")[0] for note in found.notes] == ["1 NodeOverlay of karpenter.sh ignored"]
+    assert [note.partition(":")[0] for note in found.notes] == [
+        "1 CapacityBuffer of autoscaling.x-k8s.io ignored"
+    ]
 
 
 def test_files_with_commas_between_them_are_several(tmp_path: Path) -> None:

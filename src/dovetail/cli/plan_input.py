@@ -24,6 +24,7 @@ from dovetail.api.core import (
 )
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
 from dovetail.api.meta import Meta, Object
@@ -50,6 +51,7 @@ from dovetail.base.guess import meant
 from dovetail.cli.messages import note
 from dovetail.cli.plan_classes import closed_pools, on_its_images
 from dovetail.cli.plan_copies import Copied, split, template_of, tied
+from dovetail.cli.plan_overlays import overlaid
 from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults
@@ -104,6 +106,11 @@ def read_problem(
         )
     _refuse_broken_pools(pools)
     types, volume_price, well_known = _types(source, manifests, pools)
+    types = overlaid(
+        types,
+        (item.object for item in manifests if isinstance(item.object, NodeOverlay)),
+        (item.object for item in pools if isinstance(item.object, NodePool)),
+    )
     objects, copied = _read_cluster(reading, copying=copying)
     if not objects.pods and not objects.nodes:
         _refuse_what_is_elsewhere(reading)

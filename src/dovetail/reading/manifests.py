@@ -36,10 +36,6 @@ from dovetail.reading.workloads import as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"
 _LARGE: dict[str, type[Object]] = {"Pod": Pod, "Node": Node}  # of which a cluster has thousands
-# Kinds of Karpenter that no controller acts on.
-_NO_EFFECT = {
-    ("karpenter.sh", "NodeOverlay"): ": the prices and resources that it sets are not counted",
-}
 _INDEX = re.compile(r"\[\d+\]")
 _WORDS = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
 
@@ -290,9 +286,6 @@ class _Reader:
         kind = BY_GVK.get((document["apiVersion"], document["kind"]))
         if kind is None:
             self._leave_out(located)
-            named = group_of(document["apiVersion"]), document["kind"]
-            if named in _NO_EFFECT:
-                self.ignored[named] += 1
             return
         meta = document.get("metadata") or {}
         if not meta.get("name") and not meta.get("generateName"):
@@ -359,9 +352,8 @@ class _Reader:
             what = " and ".join(parts) or "no pods (replicas: 0)"
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
-            why = _NO_EFFECT.get((group, kind), "")
-            if made := self.elsewhere.get((group, kind)):
-                why = f": {made[0].what} is not here ({made[0].command})"
+            made = self.elsewhere.get((group, kind))
+            why = f": {made[0].what} is not here ({made[0].command})" if made else ""
             yield f"{count} {kind} of {group} ignored{why}"
         for (kind, text), remark in self.remarks.items():
             line = remark.first.line_of(remark.path)

@@ -13,6 +13,7 @@ from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.errors import ApiError, Expired, Forbidden, InputError, NotFound, Unauthorized
@@ -52,6 +53,7 @@ _OTHERS: tuple[type[Object], ...] = (
     NodePool,
     NodeClaim,
     CapacityBuffer,
+    NodeOverlay,
     EC2NodeClass,
     KWOKNodeClass,
     core.Namespace,
@@ -77,7 +79,7 @@ _OTHERS: tuple[type[Object], ...] = (
     keda.ScaledObject,
     keda.ScaledJob,
 )
-KINDS = tuple(map(Listed.of, (*_OTHERS[:6], *NEEDED, *_OTHERS[6:])))
+KINDS = tuple(map(Listed.of, (*_OTHERS[:7], *NEEDED, *_OTHERS[7:])))
 _PAGE = 500
 Clean = Callable[[Mapping[str, Any]], dict[str, Any]]
 

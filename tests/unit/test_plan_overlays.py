@@ -1,0 +1,50 @@
+"""NodeOverlays among the manifests of `dovetail plan` and `dovetail explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.test_plan_classes import asked
+from tests.unit.test_plan_cluster import CLASS, POOL, pod
+
+_Text = pytest.CaptureFixture[str]
+_FUSE = "smarter-devices/fuse"
+
+
+def overlay(name: str, *types: str, **spec: Any) -> dict[str, Any]:
+    key = "node.kubernetes.io/instance-type"
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": name},
+        "spec": {"requirements": [{"key": key, "operator": "In", "values": list(types)}], **spec},
+    }
+
+
+def test_prices_of_overlays_decide_what_is_bought(tmp_path: Path, capsys: _Text) -> None:
+    dear = overlay("dear", "c5.4xlarge", price="0.001", weight=2)
+    found, notes = asked(tmp_path, capsys, CLASS, POOL, pod("web"), dear)
+    (claim,) = found["nodeClaims"]
+    assert claim["instanceType"] == "c5.4xlarge"
+    assert "NodeOverlay dear counts here; in a cluster the gate NodeOverlay decides" in notes
+
+
+def test_resources_of_overlays_hold_pods(tmp_path: Path, capsys: _Text) -> None:
+    made = pod("web")
+    made["spec"]["containers"][0]["resources"] = {"requests": {_FUSE: "1"}, "limits": {_FUSE: "1"}}
+    fuses = overlay("fuses", "c5.xlarge", capacity={_FUSE: "5"})
+    assert asked(tmp_path, capsys, CLASS, POOL, made)[0]["nodeClaims"] == []
+    (claim,) = asked(tmp_path, capsys, CLASS, POOL, made, fuses)[0]["nodeClaims"]
+    assert claim["instanceType"] == "c5.xlarge"
+
+
+def test_overlays_that_count_nowhere_are_named(tmp_path: Path, capsys: _Text) -> None:
+    one, other = overlay("b", "c5.xlarge", price="1"), overlay("a", "c5.xlarge", price="2")
+    wrong = overlay("c", "c5.xlarge", capacity={"habana.ai/gaudi": "1"})
+    _, notes = asked(tmp_path, capsys, CLASS, POOL, pod("web"), one, other, wrong)
+    assert "NodeOverlay a is left out: conflict with another overlay" in notes
+    text = "invalid capacity: habana.ai/gaudi in resource, restricted"
+    assert f"NodeOverlay c is left out: {text}" in notes
