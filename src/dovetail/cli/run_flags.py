@@ -28,6 +28,7 @@ T = TypeVar("T")
 _GATES = {
     "CapacityBuffer": "capacity_buffer",
     "NodeRepair": "node_repair",
+    "NodeOverlay": "node_overlay",
     "ReservedCapacity": "reserved_capacity",
     "SpotToSpotConsolidation": "spot_to_spot_consolidation",
     "StaticCapacity": "static_capacity",

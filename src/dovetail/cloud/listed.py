@@ -10,7 +10,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound
 from dovetail.cloud import catalog
 from dovetail.cloud.inert import Inert
-from dovetail.cloud.provider import Instance
+from dovetail.cloud.provider import Instance, Overlay, as_sold
 from dovetail.cloud.repair import EKS_POLICIES, EKS_REBOOT_POLICIES
 from dovetail.model.offering import InstanceType
 from dovetail.model.repair import RepairPolicies
@@ -48,7 +48,12 @@ class ListedCloud(Inert):
         except InputError:
             return 0
 
-    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:  # noqa: ARG002 - none
+    async def create(
+        self,
+        claim: NodeClaim,  # noqa: ARG002 - nothing is launched
+        node_class: EC2NodeClass,  # noqa: ARG002
+        overlay: Overlay = as_sold,  # noqa: ARG002
+    ) -> Instance:
         """Raises CreateFailed."""
         raise CreateFailed("who only looks launches nothing")
 

@@ -12,8 +12,10 @@ from dovetail.cloud.provider import (
     Machines,
     NodeClasses,
     NodeClassResolution,
+    Overlay,
     Provider,
     Supply,
+    as_sold,
 )
 from dovetail.model.offering import InstanceType
 from dovetail.model.repair import RepairPolicies
@@ -39,9 +41,9 @@ class Over:
         """Make one call, called `name`; `about` is its claim, its class, or says it in words."""
         return await made()
 
-    async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
+    async def create(self, claim: NodeClaim, node_class: Any, overlay: Overlay = as_sold) -> Instance:
         """See Provider."""
-        return await self.call("create", claim, lambda: self.provider.create(claim, node_class))
+        return await self.call("create", claim, lambda: self.provider.create(claim, node_class, overlay))
 
     async def delete(self, provider_id: str) -> None:
         """See Provider."""

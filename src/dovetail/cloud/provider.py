@@ -16,6 +16,14 @@ from dovetail.model.repair import RepairPolicies
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
 
+# What NodeOverlays make of a pool's types.
+Overlay = Callable[[tuple[InstanceType, ...]], tuple[InstanceType, ...]]
+
+
+def as_sold(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+    """No overlay."""
+    return types
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -213,8 +221,10 @@ class Provider(Protocol):
         None asks for a node without a class. Never raises.
         """
 
-    async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
+    async def create(self, claim: NodeClaim, node_class: Any, overlay: Overlay = as_sold) -> Instance:
         """Launch one instance that meets the claim's requirements, cheapest capacity first.
+
+        It is chosen by the prices, and has the resources, that `overlay` makes of types; its own price stays.
 
         InsufficientCapacity and NodeClassNotReady: the caller deletes the claim. CreateFailed: it retries.
         """

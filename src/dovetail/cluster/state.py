@@ -12,6 +12,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.scheme import NODE_CLASSES
@@ -54,15 +55,20 @@ _BUFFERING: tuple[type[Object], ...] = (
 
 
 def watched(
-    kinds: Kinds | None, *, spreading: bool = False, buffers: bool = False
+    kinds: Kinds | None, *, spreading: bool = False, buffers: bool = False, overlays: bool = False
 ) -> tuple[type[Object], ...]:
     """All kinds that are watched: those of every provider, and the node classes of the provider.
 
     `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well;
-    `buffers`: the gate CapacityBuffer is open, so these and what they refer to too.
+    `buffers`: the gate CapacityBuffer is open, so these and what they refer to too; `overlays`: the gate
+    NodeOverlay is open, so these too.
     """
     classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
-    more = (*(SELECTING if spreading else ()), *(_BUFFERING if buffers else ()))
+    more = (
+        *(SELECTING if spreading else ()),
+        *(_BUFFERING if buffers else ()),
+        *((NodeOverlay,) if overlays else ()),
+    )
     return tuple(dict.fromkeys((core.Namespace, *classes, *_ALWAYS, *more)))
 
 
@@ -99,7 +105,7 @@ class State:
 
     Claims and pools whose class is not one of `node_class_kinds` belong to another controller and stay out.
     `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own;
-    with `buffers` CapacityBuffers and what they refer to are among them.
+    with `buffers` CapacityBuffers and what they refer to are among them, with `overlays` NodeOverlays.
     Events cost what changed. `watch_synced` says whether every first list has arrived. `revision` counts
     changes of objects, nominations and marks: while it and the instant stay, so does every answer. `on_error`
     gets what a callback raised; without it, that ends the watch.
@@ -115,11 +121,14 @@ class State:
         watch_synced: Callable[[], bool] = lambda: True,
         default_constraints: tuple[core.TopologySpreadConstraint, ...] = (),
         buffers: bool = False,
+        overlays: bool = False,
         on_error: OnError | None = None,
     ) -> None:
         self._on_error = on_error
         self.watch_synced = watch_synced
-        self.kinds = watched(node_class_kinds, spreading=bool(default_constraints), buffers=buffers)
+        self.kinds = watched(
+            node_class_kinds, spreading=bool(default_constraints), buffers=buffers, overlays=overlays
+        )
         self._constraints = default_constraints
         self._spreads: tuple[int, DefaultSpreads] | None = None  # as of a revision
         self.node_class_kinds = node_class_kinds
@@ -253,8 +262,8 @@ class State:
         self._spreads = self.revision, DefaultSpreads(self._constraints, self.all(Service), owners)
         return self._spreads[1]
 
-    def reserved(self) -> None:
-        """CapacityBuffers keep their room elsewhere now, and no object says so: no earlier answer stays."""
+    def outdate(self) -> None:
+        """What pools may buy changed, or where room is kept, and no object did: no earlier answer stays."""
         self.revision += 1
 
     # Nominations and marks ----------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.buffers import Buffers
+from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler, Rest
@@ -72,6 +73,7 @@ class Context:
     made: Made = field(default_factory=Made)
     prices: Prices = field(default_factory=Prices)
     buffers: Buffers = field(default_factory=Buffers)
+    overlays: Overlays = field(default_factory=Overlays)
     # UIDs of claims whose end was counted, until they are gone: one whose deletion fails is ended once more,
     # and counts once.
     ended: dict[str, None] = field(default_factory=dict)
@@ -147,7 +149,11 @@ class Context:
         return self.state.node_class(reference.name)
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        """What the pool may launch; nothing while its class is missing."""
+        """What the pool may launch, with all that NodeOverlays change; nothing while its class is missing."""
+        return self.overlays.types(pool.metadata.name, self.sold(pool))
+
+    def sold(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        """The same as the provider has it, before NodeOverlays."""
         found = self.node_class(pool.spec.template.spec.node_class_ref)
         return self.provider.instance_types(found) if found is not None else ()
 

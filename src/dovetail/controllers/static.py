@@ -203,6 +203,8 @@ class StaticCapacity:
         wanted = planned(context, pool)
         if wanted is None:
             return PERIOD
+        names = {kind.name for kind, _ in _suitable(context, pool, _wanted(pool))}
+        marks = context.overlays.marks(name, names)
         count = min(missing, allowed)
         if count < missing and name not in self._full:
             self._full.add(name)
@@ -210,7 +212,7 @@ class StaticCapacity:
         for _ in range(count):
             if context.brakes.launch_refused(1):
                 break
-            claim = await context.client.create(node_claim(wanted, pool))
+            claim = await context.client.create(node_claim(wanted, pool, marks))
             context.brakes.launched(1)
             self._metrics.created(wanted)
             context.created(claim)

@@ -41,6 +41,9 @@ NODECLASS_HASH_VERSION = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 INSTANCE_PROFILE = "karpenter.k8s.aws/instance-profile-name"
 TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
+# Of claims that may become a type of which a NodeOverlay changed the price, or a resource.
+PRICE_OVERLAID = "karpenter.sh/price-overlay-applied"
+CAPACITY_OVERLAID = "karpenter.sh/capacity-overlay-applied"
 # Of pods: what evicting one costs beyond others, whatever its deletion cost is.
 DISRUPTION_COST = "karpenter.sh/disruption-cost"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -46,11 +46,13 @@ from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
 from dovetail.controllers.nodeclass.collect import ProfileCollection
 from dovetail.controllers.nodeclass.hash import NodeClassHash
 from dovetail.controllers.nodeclass.readiness import NodeClassReadiness, PlainReadiness
+from dovetail.controllers.nodeoverlay import NodeOverlays
 from dovetail.controllers.nodepool.counter import NodePoolCounter
 from dovetail.controllers.nodepool.hash import NodePoolHash
 from dovetail.controllers.nodepool.readiness import NodePoolReadiness
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, RegistrationObserver
 from dovetail.controllers.nodepool.zonalshift import ZonalShifts
+from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
@@ -121,6 +123,7 @@ class Operator:
             watch_synced=self._watch_synced,
             default_constraints=settings.default_constraints,
             buffers=settings.gates.capacity_buffer,
+            overlays=settings.gates.node_overlay,
             on_error=self._panics.caught,
         )
         unreadables = Unreadables(
@@ -147,6 +150,7 @@ class Operator:
             brakes,
             self._panics,
             buffers=Buffers(enabled=settings.gates.capacity_buffer),
+            overlays=Overlays(enabled=settings.gates.node_overlay),
             writes_costs=settings.gates.pod_deletion_cost_management,
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)
@@ -249,6 +253,8 @@ class Operator:
             yield "nodeclass.garbagecollection", ProfileCollection(context).queue.run
         else:
             yield "nodeclass", PlainReadiness(context).queue.run
+        if self._settings.gates.node_overlay:
+            yield "nodeoverlay", NodeOverlays(context).queue.run
         yield "nodepool.hash", NodePoolHash(context).queue.run
         yield "nodepool.readiness", NodePoolReadiness(context, health).queue.run
         yield "nodepool.registrationhealth", self._registrations.queue.run

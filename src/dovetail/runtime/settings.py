@@ -29,6 +29,7 @@ class FeatureGates:
 
     capacity_buffer: bool = False
     node_repair: bool = False
+    node_overlay: bool = False
     reserved_capacity: bool = True
     spot_to_spot_consolidation: bool = False
     static_capacity: bool = False

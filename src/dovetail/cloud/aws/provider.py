@@ -30,14 +30,16 @@ from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Resolved, Surro
 from dovetail.cloud.aws.quota.shared import Commons
 from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.aws.zonalshift import Shifts
-from dovetail.cloud.choice import SpotRange
+from dovetail.cloud.choice import Candidate, SpotRange, list_price
 from dovetail.cloud.interruption import Impairment, instance_id
 from dovetail.cloud.provider import (
     Instance,
     Machines,
     NodeClasses,
     NodeClassResolution,
+    Overlay,
     Supply,
+    as_sold,
     check_ready,
 )
 from dovetail.cloud.repair import EKS_POLICIES, EKS_REBOOT_POLICIES
@@ -177,13 +179,16 @@ class AwsCloud:
         except InputError:
             return 0  # such a class has no types either
 
-    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+    async def create(
+        self, claim: NodeClaim, node_class: EC2NodeClass, overlay: Overlay = as_sold
+    ) -> Instance:
         """See the port."""
         check_ready(node_class)
         try:
             resolution = await self.classes.resolve(node_class)
             stage = (await self.surroundings()).stage
-            types = self._commons.reachable(self.instance_types(node_class), claim)
+            sold = self.instance_types(node_class)
+            types = self._commons.reachable(overlay(sold), claim)
             order = Order(claim, node_class, resolution, stage, types, self._commons.each(node_class))
             launched = await self._launcher.launch(order)
         except AwsError as error:
@@ -192,6 +197,8 @@ class AwsCloud:
         except InsufficientCapacity as error:
             self._not_launched(claim, "InsufficientCapacity", str(error))
             raise
+        price = list_price(sold, Candidate(launched.kind, launched.offering))
+        launched = replace(launched, offering=replace(launched.offering, price=price))
         instance = made(launched, claim, node_class, self._aws.region, self.volume_price(node_class))
         instance = replace(instance, created=self._clock.now())
         self._launched[launched.id] = instance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from dovetail.api.core import Node
@@ -18,10 +19,10 @@ from dovetail.base.errors import (
     InstanceNotFound,
     NotFound,
 )
-from dovetail.cloud.choice import Request, choose
+from dovetail.cloud.choice import Request, choose, list_price
 from dovetail.cloud.inert import Inert, PlainMachines
 from dovetail.cloud.kwok import machine
-from dovetail.cloud.provider import Instance, Machines, check_ready
+from dovetail.cloud.provider import Instance, Machines, Overlay, as_sold, check_ready
 from dovetail.model.offering import InstanceType
 from dovetail.model.repair import REBOOT, RepairPolicies, RepairPolicy
 from dovetail.model.requirement import Requirements
@@ -99,15 +100,18 @@ class KwokCloud(Inert):
         """See Provider."""
         return 0
 
-    async def create(self, claim: NodeClaim, node_class: KWOKNodeClass) -> Instance:
+    async def create(
+        self, claim: NodeClaim, node_class: KWOKNodeClass, overlay: Overlay = as_sold
+    ) -> Instance:
         """See Provider. The cheapest offering is taken; the node joins after the class's delay."""
         check_ready(node_class)
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
         chosen = min(
-            choose(self._types, request).candidates(),
+            choose(overlay(self._types), request).candidates(),
             key=lambda one: (one.offering.price, one.instance_type.name, one.offering.zone),
         )
         made = machine.instance(chosen, claim, self._clock.now())
+        made = replace(made, price=list_price(self._types, chosen))
         delay = parse_duration(node_class.spec.node_registration_delay)
         node = machine.node(made, claim)
         if delay:

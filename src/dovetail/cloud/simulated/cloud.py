@@ -24,7 +24,7 @@ from dovetail.cloud import catalog, eventbridge
 from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.catalog.labels import TENANCY, tenancy
-from dovetail.cloud.choice import Candidate, Pool, Request, SpotRange, by_price_and_depth, choose
+from dovetail.cloud.choice import Candidate, Pool, Request, SpotRange, by_price_and_depth, choose, list_price
 from dovetail.cloud.inert import EndlessSupply, NoSelectors, PlainMachines
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
 from dovetail.cloud.interruption import ENDS_AFTER, Impairment, InterruptionKind, instance_id
@@ -33,8 +33,10 @@ from dovetail.cloud.provider import (
     Machines,
     NodeClasses,
     NodeClassResolution,
+    Overlay,
     Provider,
     Supply,
+    as_sold,
     check_ready,
 )
 from dovetail.cloud.repair import EKS_POLICIES, EKS_REBOOT_POLICIES
@@ -394,7 +396,9 @@ class SimulatedCloud:
             # Such a class has no types either.
             return 0
 
-    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+    async def create(
+        self, claim: NodeClaim, node_class: EC2NodeClass, overlay: Overlay = as_sold
+    ) -> Instance:
         """See the port."""
         check_ready(node_class)
         name = claim.metadata.name
@@ -403,7 +407,8 @@ class SimulatedCloud:
         self._launches[name] += 1
         call = f"{name}/{self._launches[name]}"
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
-        types = self.instance_types(node_class)
+        sold = self.instance_types(node_class)
+        types = overlay(sold)
         try:
             choice = choose(types, request, self._spot)
         except InsufficientCapacity as error:
@@ -422,6 +427,7 @@ class SimulatedCloud:
 
         chosen, subnet = self._allocate((lambda: found, beyond), call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
+        instance = replace(instance, price=list_price(sold, chosen))
         instance = self._begin(instance, claim, node_class, chosen, subnet, resolution)
         for callback in self._started:
             callback(instance, claim)

@@ -350,6 +350,7 @@ class Execution:
     async def _launch(self, planned: PlannedClaim, reason: str, marks: Mapping[str, str]) -> str:
         """Raises NotFound when the pool is gone."""
         pool = await self._context.client.get(NodePool, planned.pool)
+        marks = {**marks, **self._context.overlays.marks(planned.pool, planned.instance_types)}
         claim = await self._context.client.create(node_claim(planned, pool, marks))
         self._context.created(claim)
         text = f"Launching NodeClaim: {reason}"

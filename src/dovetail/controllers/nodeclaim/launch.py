@@ -136,8 +136,9 @@ class Launcher:
         if adopted is not None:
             return adopted
         node_class = self._node_class(claim)
+        overlay = self._context.overlays.of(claim)
         self._asked.add(claim.metadata.uid)
-        return await self._context.provider.create(claim, node_class)
+        return await self._context.provider.create(claim, node_class, overlay)
 
     def _node_class(self, claim: NodeClaim) -> NodeClass:
         reference = claim.spec.node_class_ref

@@ -81,8 +81,9 @@ class Buyer:
                 await failed(context, key, over)
             return ""
         context.brakes.launched(1)  # before it is, so that those that are under way count
+        marks = context.overlays.marks(planned.pool, planned.instance_types)
         try:
-            claim = await context.client.create(node_claim(planned, pool))
+            claim = await context.client.create(node_claim(planned, pool, marks))
         except ApiError:
             context.brakes.not_launched(1)
             raise

@@ -120,7 +120,7 @@ class RoomKeeper:
         left: Collection[str],
     ) -> None:
         if self._context.buffers.place(asked, where, bought, left):
-            self._context.state.reserved()
+            self._context.state.outdate()
 
     def _planned(self, asked: Mapping[str, tuple[Pod, ...]]) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
         """The virtual pods that plans can be made for, and the keys of the others."""

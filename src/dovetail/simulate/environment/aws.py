@@ -25,7 +25,7 @@ from dovetail.cloud.aws.provider import AwsCloud, Options
 from dovetail.cloud.aws.sqs import SqsQueue
 from dovetail.cloud.catalog import store
 from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue, instance_id
-from dovetail.cloud.provider import Instance
+from dovetail.cloud.provider import Instance, Overlay, as_sold
 from dovetail.model import labels
 from dovetail.simulate.environment.port import Connection, Part
 from dovetail.simulate.scenario.scenario import Scenario
@@ -100,10 +100,12 @@ class _Observed(AwsCloud):
     asked: Callable[[_Observed, str], None]
     started: Callable[[_Observed, Instance, NodeClaim], None]
 
-    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+    async def create(
+        self, claim: NodeClaim, node_class: EC2NodeClass, overlay: Overlay = as_sold
+    ) -> Instance:
         """See the port."""
         self.asked(self, claim.metadata.name)
-        instance = await super().create(claim, node_class)
+        instance = await super().create(claim, node_class, overlay)
         self.started(self, instance, claim)
         return instance
 

@@ -12,7 +12,7 @@ from dovetail.api.meta import Object
 from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity
 from dovetail.cloud.interruption import InterruptionQueue, Letter
 from dovetail.cloud.over import Over
-from dovetail.cloud.provider import Instance, Provider
+from dovetail.cloud.provider import Instance, Overlay, Provider, as_sold
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch
@@ -28,7 +28,9 @@ class FaultyProvider(Over):
         self._dice = dice
         self._epoch = epoch
 
-    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+    async def create(
+        self, claim: NodeClaim, node_class: EC2NodeClass, overlay: Overlay = as_sold
+    ) -> Instance:
         """See Provider."""
         name = claim.metadata.name
         self._enter("create", name)
@@ -39,7 +41,7 @@ class FaultyProvider(Over):
         lost = self._dice.hit(kinds.LAUNCH_TIMEOUT, "create", name)
         crash = self._dice.hit(kinds.LAUNCH_CRASH, "create", name)
         request = asyncio.get_running_loop().create_task(
-            self.provider.create(claim, node_class), name=f"cloud: launch {name}"
+            self.provider.create(claim, node_class, overlay), name=f"cloud: launch {name}"
         )
         request.add_done_callback(_attended)
         if crash is not None and self._dice.stream(kinds.LAUNCH_CRASH, "when").random() < 0.5:

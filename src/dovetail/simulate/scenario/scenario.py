@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import msgspec
 
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.keda import ScaledJob, ScaledObject
 from dovetail.base.clock import SECOND
@@ -248,6 +249,12 @@ def _without_effect(scenario: Scenario) -> Iterator[str]:
             yield (
                 f"CapacityBuffer {key} keeps nothing: "
                 "scenario.yaml turns it on with settings.featureGates: {CapacityBuffer: true}"
+            )
+    for name in sorted({item.metadata.name for item in given if isinstance(item, NodeOverlay)}):
+        if not gates.node_overlay:
+            yield (
+                f"NodeOverlay {name} changes nothing: "
+                "scenario.yaml turns it on with settings.featureGates: {NodeOverlay: true}"
             )
     if gates.static_capacity:
         return

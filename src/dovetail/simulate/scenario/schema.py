@@ -124,6 +124,7 @@ class FeatureGates(Section, frozen=True, kw_only=True):
 
     capacity_buffer: bool = msgspec.field(name="CapacityBuffer", default=False)
     node_repair: bool = msgspec.field(name="NodeRepair", default=False)
+    node_overlay: bool = msgspec.field(name="NodeOverlay", default=False)
     spot_to_spot_consolidation: bool = msgspec.field(name="SpotToSpotConsolidation", default=False)
     static_capacity: bool = msgspec.field(name="StaticCapacity", default=False)
     terminate_first_drift: bool = msgspec.field(name="TerminateFirstDrift", default=False)

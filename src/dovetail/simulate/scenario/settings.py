@@ -52,6 +52,7 @@ def operator_settings(
         gates=runtime.FeatureGates(
             capacity_buffer=given.feature_gates.capacity_buffer,
             node_repair=given.feature_gates.node_repair,
+            node_overlay=given.feature_gates.node_overlay,
             spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
             static_capacity=given.feature_gates.static_capacity,
             terminate_first_drift=given.feature_gates.terminate_first_drift,

@@ -12,8 +12,6 @@ from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 
 # A reserved instance is paid for already: its price only keeps the order of the types.
 RESERVED_SHARE = 10_000_000
-# On a claim whose prices are not EC2's own: only priorities make a fleet follow them.
-PRICE_OVERLAY = "karpenter.sh/price-overlay-applied"
 
 
 def fleet_request(
@@ -41,7 +39,8 @@ def fleet_request(
     request: Document = {
         "Type": "instant",
         "LaunchTemplateConfigs": configs,
-        **_target(choice, prioritized=PRICE_OVERLAY in launch.claim.metadata.annotations),
+        # Prices that are not EC2's own: only priorities make a fleet follow them.
+        **_target(choice, prioritized=labels.PRICE_OVERLAID in launch.claim.metadata.annotations),
         "TagSpecifications": tagged(("instance", "volume", "fleet"), launch.tags),
     }
     context = launch.node_class.spec.context

@@ -1,0 +1,121 @@
+"""NodeOverlays behind their gate: what is bought and kept by other prices, and with other resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operated import Operated, play, pod, pool, replicas
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
+from dovetail.api.meta import condition
+from dovetail.base.clock import HOUR, MINUTE
+from dovetail.model import labels
+from dovetail.runtime.settings import FeatureGates
+from dovetail.testing.guests import node_class
+
+GATE = FeatureGates(node_overlay=True)
+LARGE, XLARGE = "m5.large", "m5.xlarge"
+FUSE = "smarter-devices/fuse"
+
+
+def overlay(name: str, *types: str, **spec: Any) -> dict[str, Any]:
+    requirements = [{"key": labels.INSTANCE_TYPE, "operator": "In", "values": list(types)}]
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": name},
+        "spec": {"requirements": requirements, **spec},
+    }
+
+
+def bought(world: Operated) -> list[str]:
+    return [one.metadata.labels[labels.INSTANCE_TYPE] for one in world.state.all(NodeClaim)]
+
+
+async def told(world: Operated, name: str) -> tuple[str, str, str, str]:
+    found = (await world.client.get(NodeOverlay, name)).status.conditions
+    verdict, ready = condition(found, "ValidationSucceeded"), condition(found, "Ready")
+    assert verdict is not None and ready is not None
+    return verdict.status, verdict.reason, verdict.message, ready.status
+
+
+def test_the_type_that_an_overlay_makes_cheaper_is_bought_at_what_it_costs() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), overlay("a", XLARGE, price="0.01"), pod("web"))
+        await world.clock.sleep(HOUR)
+        assert bought(world) == [XLARGE]
+        assert await told(world, "a") == ("True", "ValidationSucceeded", "", "True")
+        (claim,) = world.state.all(NodeClaim)
+        assert claim.metadata.annotations[labels.PRICE_OVERLAID] == "true"
+        assert labels.CAPACITY_OVERLAID not in claim.metadata.annotations
+
+    world = play(script, gates=GATE)
+    (started,) = world.records("instance.started")
+    assert started["price"] - started["volumes"] == 236_000_000  # the list price
+
+
+def test_an_overlay_that_comes_later_wakes_consolidation_and_drifts_nothing() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), replicas("web", 1))
+        await world.clock.sleep(HOUR)
+        assert bought(world) == [LARGE]
+        world.create(overlay("a", LARGE, priceAdjustment="+900%"))
+        await world.clock.sleep(10 * MINUTE)
+        assert bought(world) == [XLARGE]
+
+    world = play(script, gates=GATE)
+    assert {record["reason"] for record in world.records("disruption.begun")} == {"Underutilized"}
+
+
+def test_a_resource_of_an_overlay_is_bought_for_pods_that_ask_for_it() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), asking("a"))
+        await world.clock.sleep(MINUTE)
+        assert bought(world) == []
+        world.create(overlay("fuses", LARGE, capacity={FUSE: "5"}))
+        await world.clock.sleep(5 * MINUTE)
+        (claim,), (node,) = world.state.all(NodeClaim), world.state.all(Node)
+        assert claim.metadata.annotations[labels.CAPACITY_OVERLAID] == "true"
+        assert str(claim.spec.resources.requests[FUSE]) == "1"
+        assert str(claim.status.capacity[FUSE]) == "5"
+        assert bought(world) == [LARGE]
+        assert (await world.client.get(Pod, "a", "default")).spec.node_name == node.metadata.name
+
+    play(script, gates=GATE)
+
+
+def asking(name: str) -> dict[str, Any]:
+    made = pod(name)
+    resources = made["spec"]["containers"][0]["resources"]
+    resources["limits"] = {FUSE: "1"}
+    resources["requests"][FUSE] = "1"
+    return made
+
+
+def test_overlays_that_stand_against_each_other_and_wrong_ones_say_so() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool())
+        world.create(overlay("b", LARGE, price="1"), overlay("a", LARGE, price="2"))
+        world.create(overlay("c", LARGE, capacity={"vpc.amazonaws.com/efa": "1"}))
+        await world.clock.sleep(5 * MINUTE)
+        assert (await told(world, "b"))[0] == "True"
+        assert await told(world, "a") == ("False", "Conflict", "conflict with another overlay", "False")
+        text = "invalid capacity: vpc.amazonaws.com/efa in resource, restricted"
+        assert await told(world, "c") == ("False", "RuntimeValidation", text, "False")
+        await world.client.delete(NodeOverlay, "b")
+        await world.clock.sleep(MINUTE)
+        assert (await told(world, "a"))[0] == "True"
+
+    play(script, gates=GATE)
+
+
+def test_with_the_gate_shut_overlays_do_nothing_and_are_told_nothing() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), overlay("a", XLARGE, price="0.01"), pod("web"))
+        await world.clock.sleep(HOUR)
+        assert bought(world) == [LARGE]
+        assert (await world.client.get(NodeOverlay, "a")).status.conditions == ()
+
+    play(script)
