@@ -377,6 +377,15 @@ def test_buffers_are_watched_and_told_of_where_their_gate_is_open() -> None:
     assert ("autoscaling.x-k8s.io", "capacitybuffers/status") in _rights(rules, "patch")
 
 
+@pytest.mark.parametrize("observe", ["false", "true"])
+def test_overlays_are_watched_and_judged_where_their_gate_is_open(observe: str) -> None:
+    opened = f"settings: {{observe: {observe}, clusterName: demo, featureGates: {{nodeOverlay: true}}}}\n"
+    rules = render("dovetail", opened)["ClusterRole", "dovetail"]["rules"]
+    assert ("karpenter.sh", "nodeoverlays") in _rights(rules, "list", "watch")
+    judged = ("karpenter.sh", "nodeoverlays/status") in _rights(rules, "patch")
+    assert judged == (observe == "false")
+
+
 def test_pods_are_nominated_unless_that_right_is_refused() -> None:
     rules = render("dovetail", NAMED)["ClusterRole", "dovetail"]["rules"]
     assert ("", "pods/status") in _rights(rules, "patch")

@@ -764,6 +764,27 @@ def test_of_a_long_replay_the_bound_is_proven_less_often(length: int, period: st
     assert settings.efficiency_period == parse_duration(period)
 
 
+@pytest.mark.parametrize("judged", [False, True])
+def test_overlays_count_where_the_clusters_controller_judged_them(judged: bool, tmp_path: Path) -> None:
+    stamp = "2026-01-01T00:00:00Z"
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": stamp}
+    overlay = {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "a", "uid": "a", "resourceVersion": "7"},
+        "spec": {"requirements": [], "priceAdjustment": "-10%"},
+        "status": {"conditions": [ready] if judged else []},
+    }
+    path = tmp_path / "overlay.json"
+    path.write_text(json.dumps(overlay))
+    wanted = Wanted("replay", "us-east-1", length=HOUR)
+    assumed = write_replay(read([POOL, path]).manifests, wanted, tmp_path / "kept")
+    kept = load(tmp_path / "kept")
+    assert kept.file.settings.feature_gates.node_overlay == judged
+    assert assumed["NodeOverlays"].startswith(f"the gate NodeOverlay is {'open' if judged else 'shut'}")
+    assert "NodeOverlay" in {item.object.KIND for item in kept.manifests}
+
+
 def test_a_trace_is_load_too(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns = "name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time"
     (tmp_path / "t.csv").write_text(f"{columns}\nfrom-trace,500,256,0,10,200\n")

@@ -50,7 +50,7 @@ class NodeOverlays:
     def _evaluate(self) -> bool:
         """False where a pool has no types: it is left out, and buys nothing until it has some."""
         context = self._context
-        pools = [pool for pool in context.state.all(NodePool) if not pool.deleting]
+        pools = context.state.all(NodePool)
         supplies = [Supply(pool.metadata.name, pool_labels(pool), context.sold(pool)) for pool in pools]
         known = [supply for supply in supplies if supply.types]
         found = evaluate(context.state.all(NodeOverlay), known)

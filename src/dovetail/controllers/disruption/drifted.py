@@ -131,7 +131,8 @@ class Drifted:
 
     def _from_pool(self, claim: NodeClaim, pool: NodePool) -> str:
         """See `pool_drift`."""
-        types, now = self._context.instance_types(pool), self._context.clock.now()
+        # Before NodeOverlays: whatever these change, the same is offered.
+        types, now = self._context.sold(pool), self._context.clock.now()
         steady = self._pools.of(pool)
         known = self._known.get(claim.key)
         if known is not None and known[0] is claim and known[1] is steady and known[2] is types:

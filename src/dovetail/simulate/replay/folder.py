@@ -138,7 +138,7 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step], rows: Seq
         "duration": f"{max(60, -(-length // SECOND))}s",
         "settings": {
             "provider": "simulated",
-            **({"featureGates": {"CapacityBuffer": True}} if found.buffered else {}),
+            **({"featureGates": dict.fromkeys(found.gates, True)} if found.gates else {}),
         },
     }
     if start:

@@ -13,6 +13,7 @@ from dovetail.api.admission import admit
 from dovetail.api.core_schema import pod_specs
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.redact import redacted
 from dovetail.base.errors import ApiError, InputError
@@ -29,7 +30,7 @@ _KEPT = (
     *("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "Service"),
     *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget", "NodePool"),
     *("EC2NodeClass", "KWOKNodeClass", "ScaledObject", "ScaledJob", "ReplicationController"),
-    *("RuntimeClass", "LimitRange", "ResourceQuota", "CapacityBuffer", "PodTemplate"),
+    *("RuntimeClass", "LimitRange", "ResourceQuota", "CapacityBuffer", "PodTemplate", "NodeOverlay"),
 )
 _REWRITTEN = ("NodePool", "EC2NodeClass")
 _OWN = ("ReplicaSet", "Job", "Pod")  # kept where no object of the snapshot owns them
@@ -44,8 +45,8 @@ class Beginning:
     """A scenario's beginning. `assumed` says what a snapshot does not hold, and what is played instead.
 
     `version` is that of Kubernetes, "" where the snapshot does not say it. `originals` are the NodePools and
-    node classes as the account has them, with what the classes found there. `buffered` is True iff the
-    cluster's CapacityBuffers keep room there.
+    node classes as the account has them, with what the classes found there. `gates` are those that are open
+    there, as far as it can be told: whether CapacityBuffers and NodeOverlays count.
     """
 
     manifests: list[Document] = field(default_factory=list)
@@ -53,7 +54,7 @@ class Beginning:
     groups: list[Document] = field(default_factory=list)
     nodes: list[InitialNode] = field(default_factory=list)
     version: str = ""
-    buffered: bool = False
+    gates: tuple[str, ...] = ()
     assumed: dict[str, str] = field(default_factory=dict)
 
 
@@ -100,7 +101,7 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
     _add_priorities(written, found)
     _add_runtimes(written, found)
     _add_storage_classes(found)
-    _heed_buffers(written, found)
+    _heed_gated(written, found)
     found.groups, assumed = node_groups(manifests, region)
     found.assumed |= assumed
     found.version = _version(written)
@@ -220,13 +221,15 @@ def _stands_alone(document: Document, uids: set[Any]) -> bool:
     return not any(owner.get("uid") in uids or owner.get("kind") == "Node" for owner in owners)
 
 
-def _heed_buffers(written: Sequence[Document], found: Beginning) -> None:
-    """Only a controller whose gate is open writes conditions of buffers."""
-    buffers = [document for document in written if document["kind"] == CapacityBuffer.KIND]
-    found.buffered = any(one.get("status", {}).get("conditions") for one in buffers)
-    if buffers:
-        gate = "open: they have conditions" if found.buffered else "shut: none has a condition"
-        found.assumed["CapacityBuffers"] = f"the gate CapacityBuffer is {gate}"
+def _heed_gated(written: Sequence[Document], found: Beginning) -> None:
+    """Only a controller whose gate is open writes conditions of such objects."""
+    for kind in (CapacityBuffer.KIND, NodeOverlay.KIND):  # so are their gates called
+        items = [document for document in written if document["kind"] == kind]
+        told = any(one.get("status", {}).get("conditions") for one in items)
+        found.gates += (kind,) if told else ()
+        if items:
+            gate = "open: they have conditions" if told else "shut: none has a condition"
+            found.assumed[f"{kind}s"] = f"the gate {kind} is {gate}"
 
 
 def _plain(document: Document) -> Document:
