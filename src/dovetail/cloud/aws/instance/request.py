@@ -91,6 +91,7 @@ def _overrides(
 
 def _priority(item: InstanceType, offering: Offering, list_prices: Mapping[str, int]) -> float:
     """Dollars per hour; the least is the most wanted."""
-    if offering.capacity_type == labels.RESERVED:
-        return list_prices[item.name] / RESERVED_SHARE / NANO_DOLLARS
+    listed = list_prices[item.name] if offering.capacity_type == labels.RESERVED else 0
+    if listed and offering.price == listed // RESERVED_SHARE:  # else a NodeOverlay's
+        return listed / RESERVED_SHARE / NANO_DOLLARS
     return offering.price / NANO_DOLLARS
