@@ -122,6 +122,16 @@ def test_the_emptiest_reservation_of_a_zone_is_taken() -> None:
     assert (override["AvailabilityZone"], override["Priority"]) == ("us-east-1a", pytest.approx(9.6e-9))
 
 
+def test_the_price_of_an_overlay_is_the_priority_of_a_reservation_too() -> None:
+    one = Reservation("cr-1", "m5.large", "us-east-1a", "use1-az1", "default", left=2)
+    (kind,) = (with_reservations(item, [one]) for item in types("m5.large"))
+    priced = tuple(replace(offer, price=20_000_000) for offer in kind.offerings)
+    wanted = launch(capacity_type="reserved")
+    choice, found = made([replace(kind, offerings=priced)], wanted)
+    request = fleet_request(wanted, choice, found, SUBNETS, {"m5.large": 96_000_000})
+    assert request["LaunchTemplateConfigs"][0]["Overrides"][0]["Priority"] == pytest.approx(0.02)
+
+
 def test_a_reservation_is_asked_for_by_its_own_template_alone() -> None:
     both = [
         Reservation(f"cr-{zone}", "m5.large", f"us-east-1{zone}", f"use1-az-{zone}", "default", left=3)
