@@ -52,7 +52,8 @@ def prepared(cluster: ControlPlane) -> ControlPlane:
 def account(whole: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The kubeconfig of the account that the chart makes for the controller."""
     name = ("--set", "fullnameOverride=e2e", "--set", "serviceAccount.name=e2e")
-    settings = ("--set", "settings.provider=kwok", "--set", "replicas=0", "--skip-crds")
+    gates = ("--set", "settings.featureGates.nodeOverlay=true")
+    settings = ("--set", "settings.provider=kwok", "--set", "replicas=0", "--skip-crds", *gates)
     where = ("--namespace", ACCOUNT_SPACE, "--create-namespace")
     whole.run("helm", "install", "e2e", str(CHARTS / "dovetail"), *where, *name, *settings)
     token = whole.run("kubectl", "-n", ACCOUNT_SPACE, "create", "token", "e2e", "--duration=2h").strip()

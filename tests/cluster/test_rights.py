@@ -19,6 +19,14 @@ nodePool:
     disruption: {consolidateAfter: 1s, budgets: [{nodes: "0"}]}
 kwokNodeClass: {rights: {}}
 """
+OVERLAY = """
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: rights}
+spec:
+  requirements: [{key: karpenter.sh/nodepool, operator: In, values: [rights]}]
+  priceAdjustment: "+10%"
+"""
 # With it more is watched; on AWS there is none, and nothing more may be read.
 SPREADS = json.dumps(
     {
@@ -38,13 +46,16 @@ SPREADS = json.dumps(
 def test_the_charts_rights_are_enough_and_none_is_too_many(cluster: ControlPlane, tmp_path: Path) -> None:
     where = ("--namespace", SPACE, "--create-namespace")
     spreads = ("--set-json", f"settings.schedulerConfig={SPREADS}")
-    settings = ("--set", "settings.provider=kwok", *spreads, "--set", "replicas=0")
+    gates = ("--set", "settings.featureGates.nodeOverlay=true")
+    settings = ("--set", "settings.provider=kwok", *spreads, *gates, "--set", "replicas=0")
     cluster.run("helm", "install", "dovetail", str(CHARTS / "dovetail"), *where, *settings)
     cluster.run(
         "helm", "install", "pools", str(CHARTS / "dovetail-nodepools"), *where, "--values", "-", stdin=POOLS
     )
+    cluster.run("kubectl", "apply", "-f", "-", stdin=OVERLAY)
     config = as_the_charts_account(cluster, tmp_path, "dovetail")
     flags = ("--provider", "kwok", "--kubeconfig", str(config), "--scheduler-config", SPREADS)
+    flags = (*flags, "--feature-gates", "NodeOverlay=true")
     with Controller(cluster, tmp_path, *flags, SYSTEM_NAMESPACE=SPACE) as controller:
         live_through_everything(cluster)
         assert controller.stop() == 0
@@ -52,4 +63,5 @@ def test_the_charts_rights_are_enough_and_none_is_too_many(cluster: ControlPlane
     assert denied(cluster, account) == []
     used = {(one.verb, one.resource) for one in asked(cluster, account)}
     assert sorted(granted(cluster, "dovetail") - used) == []
+    cluster.run("kubectl", "delete", "nodeoverlay", "rights")
     leave(cluster, "pools", "dovetail")

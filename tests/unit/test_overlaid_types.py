@@ -15,7 +15,7 @@ from dovetail.cloud.provider import as_sold
 from dovetail.controllers.overlays import Overlays
 from dovetail.model import labels
 from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering
-from dovetail.model.overlays import Overlaid, Supply, evaluate
+from dovetail.model.overlays import INVALID, Overlaid, Supply, Verdict, evaluate
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
 
@@ -98,6 +98,14 @@ def test_amounts_beyond_all_measure_stay_within_what_the_solver_takes() -> None:
     result = found(overlay(price="9" * 400, capacity={"x.io/a": "1E"})).types("general", TYPES)
     assert {one.price for each in result for one in each.offerings} == {DEAREST * NANO_DOLLARS}
     assert {each.capacity["x.io/a"] for each in result} == {LARGEST - 1}
+
+
+@pytest.mark.parametrize("spec", [{"price": "dear"}, {"price": "NaN"}, {"priceAdjustment": "+1e999999999"}])
+def test_a_price_that_is_no_number_costs_its_overlay_alone(spec: dict[str, str]) -> None:
+    result = found(overlay("b", **spec), overlay("a", **HALF))
+    (text,) = spec.values()
+    assert result.verdicts["b"] == Verdict(INVALID, f"invalid value: {text} in price, restricted")
+    assert result.types("general", TYPES)[1].offerings[0].price == 40
 
 
 @pytest.mark.parametrize(

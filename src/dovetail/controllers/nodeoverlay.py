@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.base.errors import NotFound
+from dovetail.base.errors import ApiError, NotFound
 from dovetail.cluster.problem import pool_labels
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
@@ -26,6 +24,8 @@ class NodeOverlays:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        # What was evaluated last: nothing else comes of the same.
+        self._given: tuple[tuple[NodeOverlay, ...], list[Supply]] | None = None
         self.queue = context.queue("nodeoverlay", self.reconcile, concurrency=1)
         context.state.subscribe(self._notice, NodeOverlay, NodePool, NodeClass)
         self._evaluate()  # before anything is bought
@@ -41,10 +41,17 @@ class NodeOverlays:
         """Evaluate, and write the verdicts where they changed."""
         whole = self._evaluate()
         verdicts = self._context.overlays.found.verdicts
+        refused: ApiError | None = None
         for overlay in self._context.state.all(NodeOverlay):
             if not overlay.deleting:
-                with suppress(NotFound):
+                try:
                     await self._write(overlay, verdicts[overlay.metadata.name])
+                except NotFound:
+                    pass
+                except ApiError as error:  # the others are judged all the same
+                    refused = error
+        if refused is not None:
+            raise refused
         return PERIOD if whole else RETRY
 
     def _evaluate(self) -> bool:
@@ -53,7 +60,11 @@ class NodeOverlays:
         pools = context.state.all(NodePool)
         supplies = [Supply(pool.metadata.name, pool_labels(pool), context.sold(pool)) for pool in pools]
         known = [supply for supply in supplies if supply.types]
-        found = evaluate(context.state.all(NodeOverlay), known)
+        given = context.state.all(NodeOverlay), known
+        if given == self._given:
+            return len(known) == len(supplies)
+        self._given = given
+        found = evaluate(*given)
         if found != context.overlays.found:
             context.overlays.swap(found)
             context.state.outdate()

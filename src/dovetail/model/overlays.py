@@ -20,6 +20,7 @@ from dovetail.model.resources import Resources, amounts
 INVALID, CONFLICT = "RuntimeValidation", "Conflict"
 _CONFLICT = "conflict with another overlay"
 _HUNDRED = Decimal(100)
+_SHOWN = 40  # characters of a price that is none: as many as one that is may need
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,14 @@ def adjusted(dollars: Decimal, change: str) -> Decimal:
     return max(result, Decimal(0))
 
 
+def _countable(price: str) -> bool:
+    """False for what is no number. Our definition refuses it; another one in the cluster may not."""
+    try:
+        return adjusted(Decimal(DEAREST), price).is_finite()
+    except ArithmeticError:
+        return False
+
+
 def ordered(overlays: Iterable[NodeOverlay]) -> tuple[NodeOverlay, ...]:
     """As they are handled: the heaviest first; of one weight, z before a."""
     return tuple(sorted(overlays, key=lambda item: (item.spec.weight, item.metadata.name), reverse=True))
@@ -124,6 +133,9 @@ def evaluate(overlays: Iterable[NodeOverlay], supplies: Iterable[Supply]) -> Ove
             verdicts[name] = Verdict(INVALID, "; ".join(messages))
             continue
         wanted = _Wanted.of(overlay)
+        if not _countable(wanted.price):
+            verdicts[name] = Verdict(INVALID, f"invalid value: {wanted.price[:_SHOWN]} in price, restricted")
+            continue
         chosen = [
             (records[supply.pool][kind.name], offerings)
             for supply in pools
@@ -162,10 +174,13 @@ def _chosen(
     supply: Supply, requirements: Requirements
 ) -> Iterator[tuple[InstanceType, tuple[Requirements, ...]]]:
     """The types that an overlay is for, with what those of their offerings say that it is for."""
-    of_pool = Requirements.from_labels(supply.labels)
+    of_pool = Requirements.from_labels(supply.labels).by_key
     for kind in supply.types:
+        known = (of_pool, kind.requirements.by_key)
+        # Of the keys that are asked for alone: to join all that a type says takes five times as long.
+        joined = Requirements.of(by[key] for key in requirements.by_key for by in known if key in by)
         # What neither the pool nor the type knows matches only where it may be absent.
-        if not of_pool.add(*kind.requirements).suits(requirements):
+        if not joined.suits(requirements):
             continue
         offerings = tuple(
             one.requirements for one in kind.offerings if one.requirements.overlaps(requirements)
