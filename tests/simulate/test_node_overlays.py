@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Node, Pod
@@ -11,6 +12,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.errors import Forbidden
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 from dovetail.testing.guests import node_class
@@ -106,6 +108,29 @@ def test_overlays_that_stand_against_each_other_and_wrong_ones_say_so() -> None:
         assert await told(world, "c") == ("False", "RuntimeValidation", text, "False")
         await world.client.delete(NodeOverlay, "b")
         await world.clock.sleep(MINUTE)
+        assert (await told(world, "a"))[0] == "True"
+
+    play(script, gates=GATE)
+
+
+def test_a_verdict_that_may_not_be_written_keeps_no_other_back() -> None:
+    async def script(world: Operated) -> None:
+        patch = world.client.patch
+
+        async def guarded(kind: type[Any], name: str, *rest: Any, **merge: Any) -> Any:
+            if name == "a":
+                raise Forbidden("a webhook says no")
+            return await patch(kind, name, *rest, **merge)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(world.client, "patch", guarded)
+            world.create(
+                node_class(), pool(), overlay("a", LARGE, price="1"), overlay("b", XLARGE, price="1")
+            )
+            await world.clock.sleep(MINUTE)
+        assert (await told(world, "b"))[0] == "True"
+        assert (await world.client.get(NodeOverlay, "a")).status.conditions == ()
+        await world.clock.sleep(HOUR)
         assert (await told(world, "a"))[0] == "True"
 
     play(script, gates=GATE)
