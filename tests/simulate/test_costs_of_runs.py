@@ -23,6 +23,7 @@ from dovetail.cost.idle import causes
 from dovetail.cost.ledger import allocations, stepped
 from dovetail.cost.store import Store, StoreFile, write_facts
 from dovetail.cost.window import Window
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.runtime.operator import CostBook, Ports
 from dovetail.runtime.volume_costs import VolumeRecord
 from dovetail.simulate import cluster
@@ -60,6 +61,26 @@ def test_parts_of_a_run_sum_to_its_bill(played: tuple[Result, Path]) -> None:
     (groups,) = shares_of([allocations(facts, window)], Options(("namespace",), include_idle=True))
     assert groups.total == _bill(result) > 0
     assert round(groups.total / 1e9, 4) == result.summary.cost.total
+
+
+def test_the_controllers_record_has_what_is_paid_whatever_an_overlay_says(tmp_path: Path) -> None:
+    folder = tmp_path / "burst"
+    shutil.copytree(_BURST, folder)
+    with (folder / "scenario.yaml").open("a") as file:
+        file.write("\nsettings: {featureGates: {NodeOverlay: true}}\n")
+    (folder / "overlay.yaml").write_text(
+        "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: cheap}\n"
+        "spec: {price: '0.001', requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [r5.large]}]}\n"
+    )
+    with pytest.MonkeyPatch.context() as patch, Store.open(tmp_path / "kept.db", write=True) as store:
+        patch.setattr(cluster, "Ports", partial(Ports, costs=CostBook(store, 90 * _DAY, lambda _: 0)))
+        result = simulate(load(folder))
+    recorded = read_facts(result.records, result.end)
+    kept = StoreFile(tmp_path / "kept.db").read(result.start, result.end)
+    managed = [one for one in recorded.instances.values() if one.claim]
+    assert {one.instance_type for one in managed} == {"r5.large"}
+    for one in managed:
+        assert kept.instances[one.id].rates[0].price == one.rates[0].price > NANO_DOLLARS // 10
 
 
 def test_the_controllers_record_agrees_with_what_happened(played: tuple[Result, Path]) -> None:

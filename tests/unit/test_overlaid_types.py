@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.runtime import validate_node_overlay
 from dovetail.base.errors import CreateFailed
 from dovetail.cloud.provider import as_sold
+from dovetail.cloud.unavailable import without
 from dovetail.controllers.overlays import Overlays
 from dovetail.model import labels
 from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering
@@ -98,6 +100,41 @@ def test_amounts_beyond_all_measure_stay_within_what_the_solver_takes() -> None:
     result = found(overlay(price="9" * 400, capacity={"x.io/a": "1E"})).types("general", TYPES)
     assert {one.price for each in result for one in each.offerings} == {DEAREST * NANO_DOLLARS}
     assert {each.capacity["x.io/a"] for each in result} == {LARGEST - 1}
+
+
+NAMED = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["p9.large"]}
+ELSEWHERE = {"key": labels.ZONE, "operator": "In", "values": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "sold"),
+    [
+        ({"price": "2", "requirements": [NAMED]}, True),
+        ({"priceAdjustment": "+2", "requirements": [NAMED]}, False),
+        ({"price": "2", "requirements": [NAMED, ELSEWHERE]}, False),
+        ({"price": "2"}, False),
+    ],
+)
+def test_what_has_no_price_is_sold_at_an_absolute_one_of_types_that_are_named(
+    spec: dict[str, Any], sold: bool
+) -> None:
+    (bare,) = kind("p9.large", 0).offerings
+    preview = replace(kind("p9.large"), offerings=(replace(bare, available=False, unpriced=True),))
+    (after,) = found(overlay(**spec), types=(preview,)).types("general", (preview,))
+    assert after.offerings[0].available == sold
+    assert after.offerings[0].unpriced != sold
+    # What refused a launch stays away for its time.
+    (refused,) = without((preview,), frozenset({(labels.ON_DEMAND, "p9.large", "a")}))
+    (after,) = found(overlay(**spec), types=(preview,)).types("general", (refused,))
+    assert not after.offerings[0].available
+
+
+def test_an_absolute_price_is_no_estimate() -> None:
+    (guessed,) = (replace(one, estimated=True) for one in kind("m5.large", 100).offerings)
+    types = (replace(kind("m5.large"), offerings=(guessed,)),)
+    for spec, estimated in ((HALF, True), ({"price": "2"}, False)):
+        (after,) = found(overlay(**spec), types=types).types("general", types)
+        assert after.offerings[0].estimated == estimated
 
 
 @pytest.mark.parametrize("spec", [{"price": "dear"}, {"price": "NaN"}, {"priceAdjustment": "+1e999999999"}])

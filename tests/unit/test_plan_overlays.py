@@ -29,7 +29,8 @@ def test_prices_of_overlays_decide_what_is_bought(tmp_path: Path, capsys: _Text)
     found, notes = asked(tmp_path, capsys, CLASS, POOL, pod("web"), dear)
     (claim,) = found["nodeClaims"]
     assert claim["instanceType"] == "c5.4xlarge"
-    assert "NodeOverlay dear counts here; in a cluster the gate NodeOverlay decides" in notes
+    assert "NodeOverlay dear sets the price of 1 type to $0.001/h" in notes
+    assert "a cluster heeds them where its gate NodeOverlay is open" in notes
 
 
 def test_resources_of_overlays_hold_pods(tmp_path: Path, capsys: _Text) -> None:
@@ -39,6 +40,16 @@ def test_resources_of_overlays_hold_pods(tmp_path: Path, capsys: _Text) -> None:
     assert asked(tmp_path, capsys, CLASS, POOL, made)[0]["nodeClaims"] == []
     (claim,) = asked(tmp_path, capsys, CLASS, POOL, made, fuses)[0]["nodeClaims"]
     assert claim["instanceType"] == "c5.xlarge"
+
+
+def test_what_each_overlay_does_is_said(tmp_path: Path, capsys: _Text) -> None:
+    both = overlay("both", "c5.xlarge", "c5.2xlarge", priceAdjustment="-10%", capacity={_FUSE: "5"})
+    elsewhere, empty = overlay("elsewhere", "m5.large", price="1"), overlay("empty", "c5.xlarge")
+    _, notes = asked(tmp_path, capsys, CLASS, POOL, pod("web"), both, elsewhere, empty)
+    text = f"NodeOverlay both changes the price of 2 types by -10% and gives 2 types 5 {_FUSE}"
+    assert text in notes
+    assert "NodeOverlay elsewhere matches no type that a NodePool may buy" in notes
+    assert "NodeOverlay empty sets nothing" in notes
 
 
 def test_overlays_that_count_nowhere_are_named(tmp_path: Path, capsys: _Text) -> None:

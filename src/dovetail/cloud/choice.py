@@ -179,14 +179,17 @@ def narrowed(left: list[Offered], request: Request, spot: SpotRange | None) -> N
 
 
 def list_price(types: Iterable[InstanceType], chosen: Candidate) -> int:
-    """What the cloud asks for a candidate, whatever an overlay says: its price among `types`."""
+    """What the cloud asks for a candidate, whatever an overlay says: its price among `types`.
+
+    Where none is known there, the overlay's is all that there is.
+    """
     terms = chosen.offering.requirements
     prices = (
         one.price
         for kind in types
         if kind.name == chosen.instance_type.name
         for one in kind.offerings
-        if one.requirements == terms
+        if one.requirements == terms and one.price
     )
     return next(prices, chosen.offering.price)
 

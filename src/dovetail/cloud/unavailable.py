@@ -57,6 +57,7 @@ def _judged(offering: Offering, name: str, avoided: frozenset[Pool]) -> Offering
     if reservation and (FULL, name, reservation) in avoided:
         offering = replace(offering, reservation_capacity=0)
     places = (offering.zone, reservation) if reservation else (offering.zone,)
-    if offering.available and any((kind, name, place) in avoided for place in places):
-        offering = replace(offering, available=False)
+    sold = offering.available or offering.unpriced
+    if sold and any((kind, name, place) in avoided for place in places):
+        offering = replace(offering, available=False, unpriced=False)
     return offering

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.buffers import Buffers
 from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
-from dovetail.controllers.prices import Prices
+from dovetail.controllers.prices import Offer, Prices
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler, Rest
 from dovetail.controllers.waits import Waits
 from dovetail.kube.client import ChangeType, Client
@@ -72,6 +72,7 @@ class Context:
     waits: Waits = field(default_factory=Waits)
     made: Made = field(default_factory=Made)
     prices: Prices = field(default_factory=Prices)
+    list_prices: Prices = field(default_factory=Prices)  # of pools where NodeOverlays change something
     buffers: Buffers = field(default_factory=Buffers)
     overlays: Overlays = field(default_factory=Overlays)
     # UIDs of claims whose end was counted, until they are gone: one whose deletion fails is ended once more,
@@ -156,6 +157,17 @@ class Context:
         """The same as the provider has it, before NodeOverlays."""
         found = self.node_class(pool.spec.template.spec.node_class_ref)
         return self.provider.instance_types(found) if found is not None else ()
+
+    def paid(self, pool: NodePool) -> Mapping[Offer, int]:
+        """What the cloud asks for instances of the pool, whatever NodeOverlays say."""
+        sold = self.sold(pool)
+        known = self.prices if self.instance_types(pool) is sold else self.list_prices
+        return known.of(pool.metadata.name, sold)
+
+    def forget_prices(self, pool: str) -> None:
+        """The pool is gone."""
+        self.prices.forget(pool)
+        self.list_prices.forget(pool)
 
     def volume_price(self, pool: NodePool) -> int:
         """Nano-dollars per hour of the volumes of one node of the pool."""

@@ -211,7 +211,7 @@ class Lifetimes:
             metrics.observe(NODE_LIFE, self._since(item.metadata.creation_timestamp), nodepool=pool)
         elif isinstance(item, NodePool):
             self._context.brakes.backoff.reset(item.metadata.uid)
-            self._context.prices.forget(pool := item.metadata.name)
+            self._context.forget_prices(pool := item.metadata.name)
         if pool and self._context.state.get(NodePool, pool) is None:
             self.queue.add_after(pool, KEPT)
         metrics.observe(_OF[item.KIND][2], ended)

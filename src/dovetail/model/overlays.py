@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.runtime import validate_node_overlay
+from dovetail.model import labels
 from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources, amounts
@@ -41,11 +42,53 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What overlays make of one type in one pool."""
+class Price:
+    """What an overlay makes of a price: `text` is a price, or a signed adjustment of the one there is.
 
-    # What offerings cost, by their requirements: a price, or a signed adjustment of the one they have.
-    prices: Mapping[Requirements, str]
+    `sells` is True iff what has no price of its own is for sale at this one: an absolute price of types that
+    the overlay names, and asks nothing else of. A price for much else would sell what nobody meant.
+    """
+
+    text: str  # "" for none
+    sells: bool = False
+
+    @staticmethod
+    def of(overlay: NodeOverlay) -> Price:
+        spec = overlay.spec
+        if spec.price is None:
+            return Price(spec.price_adjustment or "")
+        named = all(item.key == labels.INSTANCE_TYPE and item.operator == "In" for item in spec.requirements)
+        return Price(spec.price, named and bool(spec.requirements))
+
+    @property
+    def absolute(self) -> bool:
+        return not self.text.startswith(("+", "-"))
+
+    @property
+    def countable(self) -> bool:
+        """False for what is no number. Our definition refuses it; another one in the cluster may not."""
+        try:
+            return adjusted(Decimal(DEAREST), self.text).is_finite()
+        except ArithmeticError:
+            return False
+
+    def on(self, offering: Offering) -> Offering:
+        """The offering at that price."""
+        dollars = adjusted(Decimal(offering.price) / NANO_DOLLARS, self.text)
+        return replace(
+            offering,
+            price=round(min(dollars, Decimal(DEAREST)) * NANO_DOLLARS),
+            available=offering.available or (offering.unpriced and self.sells),
+            unpriced=offering.unpriced and not self.sells,
+            estimated=offering.estimated and not self.absolute,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What overlays make of one type in one pool: `prices` by the requirements of its offerings."""
+
+    prices: Mapping[Requirements, Price]
     capacity: Resources
 
     def of(self, kind: InstanceType) -> InstanceType:
@@ -57,11 +100,8 @@ class Change:
         )
 
     def _offering(self, offering: Offering) -> Offering:
-        change = self.prices.get(offering.requirements)
-        if change is None:
-            return offering
-        dollars = adjusted(Decimal(offering.price) / NANO_DOLLARS, change)
-        return replace(offering, price=round(min(dollars, Decimal(DEAREST)) * NANO_DOLLARS))
+        price = self.prices.get(offering.requirements)
+        return price.on(offering) if price is not None else offering
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +148,6 @@ def adjusted(dollars: Decimal, change: str) -> Decimal:
     return max(result, Decimal(0))
 
 
-def _countable(price: str) -> bool:
-    """False for what is no number. Our definition refuses it; another one in the cluster may not."""
-    try:
-        return adjusted(Decimal(DEAREST), price).is_finite()
-    except ArithmeticError:
-        return False
-
-
 def ordered(overlays: Iterable[NodeOverlay]) -> tuple[NodeOverlay, ...]:
     """As they are handled: the heaviest first; of one weight, z before a."""
     return tuple(sorted(overlays, key=lambda item: (item.spec.weight, item.metadata.name), reverse=True))
@@ -133,8 +165,9 @@ def evaluate(overlays: Iterable[NodeOverlay], supplies: Iterable[Supply]) -> Ove
             verdicts[name] = Verdict(INVALID, "; ".join(messages))
             continue
         wanted = _Wanted.of(overlay)
-        if not _countable(wanted.price):
-            verdicts[name] = Verdict(INVALID, f"invalid value: {wanted.price[:_SHOWN]} in price, restricted")
+        if not wanted.price.countable:
+            text = wanted.price.text[:_SHOWN]
+            verdicts[name] = Verdict(INVALID, f"invalid value: {text} in price, restricted")
             continue
         chosen = [
             (records[supply.pool][kind.name], offerings)
@@ -154,20 +187,26 @@ def evaluate(overlays: Iterable[NodeOverlay], supplies: Iterable[Supply]) -> Ove
     return Overlaid(verdicts, changes)
 
 
+def matched(overlay: NodeOverlay, supplies: Iterable[Supply]) -> frozenset[str]:
+    """The types that a valid overlay is for, whatever becomes of it beside others."""
+    requirements = Requirements.read(overlay.spec.requirements)
+    return frozenset(kind.name for supply in supplies for kind, _ in _chosen(supply, requirements))
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """What an overlay asks for, once it is known to be valid."""
 
     requirements: Requirements
-    price: str  # "" for none
+    price: Price
     capacity: Resources
     weight: int
 
     @staticmethod
     def of(overlay: NodeOverlay) -> _Wanted:
         spec = overlay.spec
-        price = spec.price if spec.price is not None else spec.price_adjustment
-        return _Wanted(Requirements.read(spec.requirements), price or "", amounts(spec.capacity), spec.weight)
+        requirements = Requirements.read(spec.requirements)
+        return _Wanted(requirements, Price.of(overlay), amounts(spec.capacity), spec.weight)
 
 
 def _chosen(
@@ -193,7 +232,7 @@ def _chosen(
 class _Record:
     """What overlays, heaviest first, made of one type in one pool so far."""
 
-    prices: dict[Requirements, str] = field(default_factory=dict)
+    prices: dict[Requirements, Price] = field(default_factory=dict)
     # The weight of the last overlay that wanted to price an offering, in vain too: two light ones stand
     # against each other even where a heavier one hides both.
     priced_by: dict[Requirements, int] = field(default_factory=dict)
@@ -205,13 +244,13 @@ class _Record:
 
     def conflicts(self, wanted: _Wanted, offerings: tuple[Requirements, ...]) -> bool:
         """True iff it stands against one of its weight that came before."""
-        if wanted.price and any(self.priced_by.get(one) == wanted.weight for one in offerings):
+        if wanted.price.text and any(self.priced_by.get(one) == wanted.weight for one in offerings):
             return True
         return self.sized_by == wanted.weight and not self.last_sized.isdisjoint(wanted.capacity)
 
     def take(self, wanted: _Wanted, offerings: tuple[Requirements, ...]) -> None:
         """Count it in."""
-        if wanted.price:
+        if wanted.price.text:
             for one in offerings:
                 self.prices.setdefault(one, wanted.price)
                 self.priced_by[one] = wanted.weight

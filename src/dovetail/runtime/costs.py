@@ -220,7 +220,7 @@ class CostRecord:
         context = self._context
         pool = context.state.get(NodePool, stamped.get(labels.NODEPOOL, ""))
         if claim is not None and pool is not None:
-            known = context.prices.of(pool.metadata.name, context.instance_types(pool)).get(offer_of(claim))
+            known = context.paid(pool).get(offer_of(claim))
             if known is not None:
                 volumes = context.volume_price(pool)
                 return known + volumes, volumes

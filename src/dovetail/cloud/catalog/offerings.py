@@ -41,7 +41,8 @@ def offerings(
 ) -> tuple[Offering, ...]:
     """Offerings in all (zone, zone id), on-demand first; `on_demand` is nano-dollars per hour, 0 for unknown.
 
-    An offering without a price is unavailable. `listed` is False for a price on demand that is an estimate.
+    An offering without a price is unavailable; one on demand may get a price from elsewhere. `listed` is
+    False for a price on demand that is an estimate.
     """
     made = [
         Offering(
@@ -50,6 +51,7 @@ def offerings(
             price=on_demand,
             requirements=_requirements(zone, zone_id, labels.ON_DEMAND),
             available=on_demand > 0,
+            unpriced=on_demand == 0,
             estimated=not listed,
         )
         for zone, zone_id in zones

@@ -30,7 +30,7 @@ class Rival:
     def notice(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """See State."""
         if kind is NodePool and new is None and old is not None:
-            self._context.prices.forget(old.metadata.name)
+            self._context.forget_prices(old.metadata.name)
         if kind is not NodeClaim:
             return
         claim = new if new is not None else old
