@@ -70,7 +70,8 @@ def test_the_controllers_record_has_what_is_paid_whatever_an_overlay_says(tmp_pa
         file.write("\nsettings: {featureGates: {NodeOverlay: true}}\n")
     (folder / "overlay.yaml").write_text(
         "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: cheap}\n"
-        "spec: {price: '0.001', requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [r5.large]}]}\n"
+        "spec: {price: '0.001', requirements: ["
+        "{key: node.kubernetes.io/instance-type, operator: In, values: [r5.large]}]}\n"
     )
     with pytest.MonkeyPatch.context() as patch, Store.open(tmp_path / "kept.db", write=True) as store:
         patch.setattr(cluster, "Ports", partial(Ports, costs=CostBook(store, 90 * _DAY, lambda _: 0)))

@@ -224,9 +224,8 @@ class Inventory:
     def one_cluster(self, one: Manifest, other: Manifest) -> bool:
         """False iff two objects are in folders of different clusters: some pool or class is in both."""
         folders = (PurePath(one.source).parent, PurePath(other.source).parent)
-        return folders[0] == folders[1] or self._of_folders[folders[0]].isdisjoint(
-            self._of_folders[folders[1]]
-        )
+        held = [self._of_folders.get(folder, set()) for folder in folders]
+        return folders[0] == folders[1] or held[0].isdisjoint(held[1])
 
     @cached_property
     def _of_folders(self) -> dict[PurePath, set[tuple[str, str]]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.lint.finding import Rule
-from dovetail.lint.rules import nodeclass, nodepool, nodepool_budgets, refused, scaling, workload
+from dovetail.lint.rules import nodeclass, nodeoverlay, nodepool, nodepool_budgets, refused, scaling, workload
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
@@ -16,6 +16,7 @@ RULES: tuple[Rule, ...] = tuple(
             *refused.RULES,
             *nodepool.RULES,
             *nodepool_budgets.RULES,
+            nodeoverlay.overlay_without_effect,
             *nodeclass.RULES,
             *workload.RULES,
             *scaling.RULES,
