@@ -17,7 +17,7 @@ from dovetail.api.meta import Meta
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Conflict, CreateFailed
 from dovetail.cloud.inmemory import Limit
-from dovetail.cloud.provider import Instance
+from dovetail.cloud.provider import Instance, Overlay
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.simulate.analysis.log import JsonlLog
@@ -137,9 +137,9 @@ def test_a_launch_that_was_not_answered_is_not_repeated(monkeypatch: pytest.Monk
     async def script(world: Operated) -> None:
         create, asked = world.cloud.provider.create, []
 
-        async def unanswered(claim: NodeClaim, chosen: EC2NodeClass) -> Instance:
+        async def unanswered(claim: NodeClaim, chosen: EC2NodeClass, overlay: Overlay) -> Instance:
             asked.append(claim.metadata.name)
-            await create(claim, chosen)
+            await create(claim, chosen, overlay)
             raise CreateFailed("the fleet request was not answered in time")
 
         monkeypatch.setattr(world.cloud.provider, "create", unanswered)

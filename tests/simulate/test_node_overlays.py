@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.errors import Forbidden
+from dovetail.controllers.lifetimes import OVERLAY_CHANGES
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 from dovetail.testing.guests import node_class
@@ -98,19 +99,31 @@ def asking(name: str) -> dict[str, Any]:
 
 def test_overlays_that_stand_against_each_other_and_wrong_ones_say_so() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), pool())
-        world.create(overlay("b", LARGE, price="1"), overlay("a", LARGE, price="2"))
+        world.create(node_class(), pool(), overlay("b", LARGE, price="1"))
+        await world.clock.sleep(MINUTE)
+        world.create(overlay("a", LARGE, price="2"))
         world.create(overlay("c", LARGE, capacity={"vpc.amazonaws.com/efa": "1"}))
         await world.clock.sleep(5 * MINUTE)
         assert (await told(world, "b"))[0] == "True"
         assert await told(world, "a") == ("False", "Conflict", "conflict with another overlay", "False")
         text = "invalid capacity: vpc.amazonaws.com/efa in resource, restricted"
         assert await told(world, "c") == ("False", "RuntimeValidation", text, "False")
+        figures = b"".join(await world.operator.figures.text()).decode()
+        series = 'operator_nodeoverlay_status_condition_count{name="a",type="Ready",status="False"'
+        assert series in figures
         await world.client.delete(NodeOverlay, "b")
         await world.clock.sleep(MINUTE)
         assert (await told(world, "a"))[0] == "True"
+        changes = {"type": "ValidationSucceeded", "status": "True", "reason": "ValidationSucceeded"}
+        assert world.metrics.value(OVERLAY_CHANGES, **changes) == 2
 
-    play(script, gates=GATE)
+    world = play(script, gates=GATE)
+    start = "Status condition transitioned, Type: ValidationSucceeded, Status: "
+    events = [one["message"] for one in world.records("event", object="NodeOverlay/a")]
+    assert [text for text in events if text.startswith(start)] == [
+        f"{start}Unknown -> False, Reason: Conflict, Message: conflict with another overlay",
+        f"{start}False -> True, Reason: ValidationSucceeded",
+    ]
 
 
 def test_a_verdict_that_may_not_be_written_keeps_no_other_back() -> None:

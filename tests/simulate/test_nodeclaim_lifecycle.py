@@ -17,7 +17,7 @@ from dovetail.api.meta import Condition, Meta, condition, is_true
 from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity
-from dovetail.cloud.provider import Instance
+from dovetail.cloud.provider import Instance, Overlay
 from dovetail.controllers.node import evict
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.kube.memory.client import MemoryClient
@@ -397,8 +397,8 @@ def test_of_two_processes_that_launch_for_one_claim_the_second_ends_its_own(
     async def script(world: Operated) -> None:
         create, others = world.cloud.provider.create, []
 
-        async def second(claim: NodeClaim, chosen: EC2NodeClass) -> Instance:
-            first, made = await create(claim, chosen), await create(claim, chosen)
+        async def second(claim: NodeClaim, chosen: EC2NodeClass, overlay: Overlay) -> Instance:
+            first, made = await create(claim, chosen, overlay), await create(claim, chosen, overlay)
             others.append(made.provider_id)
             launched = Condition(type="Launched", status="True", last_transition_time="2026-03-02T00:00:00Z")
             merge = {"status": {"providerID": first.provider_id, "conditions": [encode(launched)]}}

@@ -103,7 +103,7 @@ KARPENTERS = {
     "karpenter_build_info": "version goversion goarch commit",
     **{
         f"operator_{kind}_{name}": labels
-        for kind in ("nodeclaim", "nodepool", "ec2nodeclass", "node")
+        for kind in ("nodeclaim", "nodepool", "nodeoverlay", "ec2nodeclass", "node")
         for name, labels in (
             ("status_condition_count", _CONDITION),
             ("status_condition_current_status_seconds", _CONDITION),

@@ -233,6 +233,19 @@ MISTAKES = {
     "nodepool-expire-1h30m": {"NP007"},
     "nodepool-expire-90s": {"NP007"},
     "nodepool-limits-neg": {"NP015"},
+    # Values and names that are none of labels: a server takes them, and the controller does not.
+    **{
+        f'NodeOverlay: spec.requirements=[{{"key": "example.com/k", "operator": "{operator}", '
+        f'"values": ["{value}"]}}]': {"NP025"}
+        for operator, value in (
+            ("In", "-1"),
+            ("NotIn", "-1"),
+            ("DoesNotExist", "-1"),
+            ("In", "a b"),
+            ("In", 64 * "a"),
+        )
+    },
+    f'NodeOverlay: spec.requirements=[{{"key": "example.com/{64 * "a"}", "operator": "Exists"}}]': {"NP025"},
 }
 
 

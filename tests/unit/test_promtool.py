@@ -23,7 +23,7 @@ KARPENTERS = (
     "karpenter_nodepools_cost_total",
     *(
         f"operator_{kind}_status_condition_count"
-        for kind in ("ec2nodeclass", "kwoknodeclass", "node", "nodeclaim", "nodepool")
+        for kind in ("ec2nodeclass", "kwoknodeclass", "node", "nodeclaim", "nodeoverlay", "nodepool")
     ),
     "karpenter_scheduler_ignored_pods_count",
     "karpenter_scheduler_pending_pods_by_effective_zone_count",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition
 from dovetail.base.clock import MINUTE, SECOND
@@ -129,6 +130,8 @@ def _ended(kind: str) -> Metric:
 CLAIM_CHANGES, CLAIM_LASTED, CLAIM_GONE = _changes("NodeClaim"), _lasted("NodeClaim"), _ended("NodeClaim")
 POOL_CHANGES, POOL_LASTED, POOL_GONE = _changes("NodePool"), _lasted("NodePool"), _ended("NodePool")
 NODE_CHANGES, NODE_LASTED, NODE_GONE = _changes("Node"), _lasted("Node"), _ended("Node")
+OVERLAY_CHANGES, OVERLAY_LASTED = _changes("NodeOverlay"), _lasted("NodeOverlay")
+OVERLAY_GONE = _ended("NodeOverlay")
 EC2_CHANGES, EC2_LASTED, EC2_GONE = _changes("EC2NodeClass"), _lasted("EC2NodeClass"), _ended("EC2NodeClass")
 KWOK_CHANGES, KWOK_LASTED = _changes("KWOKNodeClass"), _lasted("KWOKNodeClass")
 KWOK_GONE = _ended("KWOKNodeClass")
@@ -136,10 +139,11 @@ _OF = {
     "NodeClaim": (CLAIM_CHANGES, CLAIM_LASTED, CLAIM_GONE),
     "NodePool": (POOL_CHANGES, POOL_LASTED, POOL_GONE),
     "Node": (NODE_CHANGES, NODE_LASTED, NODE_GONE),
+    "NodeOverlay": (OVERLAY_CHANGES, OVERLAY_LASTED, OVERLAY_GONE),
     "EC2NodeClass": (EC2_CHANGES, EC2_LASTED, EC2_GONE),
     "KWOKNodeClass": (KWOK_CHANGES, KWOK_LASTED, KWOK_GONE),
 }
-_Conditioned = NodeClaim | NodePool | NodeClass | Node
+_Conditioned = NodeClaim | NodePool | NodeOverlay | NodeClass | Node
 KEPT = 10 * MINUTE  # so that whoever reads the metrics once a minute, or less often, sees how it ended
 
 

@@ -1,14 +1,17 @@
-"""Events for status conditions that change on pools, classes and nodes, and for finalizers that go."""
+"""Events for status conditions that change on pools, overlays, classes and nodes."""
 
 from __future__ import annotations
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition
 from dovetail.controllers.conditions import Conditions
 from dovetail.controllers.context import Context
 from dovetail.kube.client import ChangeType
+
+_Conditioned = NodePool | NodeOverlay | NodeClass | Node
 
 
 class Transitions:
@@ -21,7 +24,7 @@ class Transitions:
         self._context = context
         self._pending: dict[str, tuple[Object, list[str]]] = {}
         self.queue = context.queue("status", self.reconcile, of=self._changed, concurrency=1)
-        context.state.subscribe(self.notice, NodePool, NodeClass, Node)
+        context.state.subscribe(self.notice, NodePool, NodeOverlay, NodeClass, Node)
 
     def notice(
         self,
@@ -31,11 +34,11 @@ class Transitions:
         new: Object | None,
     ) -> None:
         """Compare the conditions before and after."""
-        if old is None or new is None or not isinstance(new, NodePool | NodeClass | Node):
+        if old is None or new is None or not isinstance(new, _Conditioned):
             return
         if isinstance(new, Node) and self._context.state.claim_of(new) is None:
             return
-        before = old.status.conditions if isinstance(old, NodePool | NodeClass | Node) else ()
+        before = old.status.conditions if isinstance(old, _Conditioned) else ()
         found = [(item.type, describe(item, before)) for item in new.status.conditions if moved(item, before)]
         if found:
             key = f"{kind.KIND}/{new.key}"

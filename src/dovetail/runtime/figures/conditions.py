@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition
 from dovetail.api.scheme import NODE_CLASSES
@@ -38,6 +39,8 @@ def _ending(kind: str) -> Metric:
 CLAIM_COUNT, CLAIM_SINCE, CLAIM_ENDING = _count("NodeClaim"), _since("NodeClaim"), _ending("NodeClaim")
 POOL_COUNT, POOL_SINCE, POOL_ENDING = _count("NodePool"), _since("NodePool"), _ending("NodePool")
 NODE_COUNT, NODE_SINCE, NODE_ENDING = _count("Node"), _since("Node"), _ending("Node")
+OVERLAY_COUNT, OVERLAY_SINCE = _count("NodeOverlay"), _since("NodeOverlay")
+OVERLAY_ENDING = _ending("NodeOverlay")
 EC2_COUNT, EC2_SINCE, EC2_ENDING = _count("EC2NodeClass"), _since("EC2NodeClass"), _ending("EC2NodeClass")
 KWOK_COUNT, KWOK_SINCE = _count("KWOKNodeClass"), _since("KWOKNodeClass")
 KWOK_ENDING = _ending("KWOKNodeClass")
@@ -45,10 +48,11 @@ _OF = {
     NodeClaim.KIND: (CLAIM_COUNT, CLAIM_SINCE, CLAIM_ENDING),
     NodePool.KIND: (POOL_COUNT, POOL_SINCE, POOL_ENDING),
     Node.KIND: (NODE_COUNT, NODE_SINCE, NODE_ENDING),
+    NodeOverlay.KIND: (OVERLAY_COUNT, OVERLAY_SINCE, OVERLAY_ENDING),
     "EC2NodeClass": (EC2_COUNT, EC2_SINCE, EC2_ENDING),
     "KWOKNodeClass": (KWOK_COUNT, KWOK_SINCE, KWOK_ENDING),
 }
-_WithConditions = NodeClaim | NodePool | Node | NodeClass
+_WithConditions = NodeClaim | NodePool | NodeOverlay | Node | NodeClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ class ConditionFigures:
         classes = [
             kind for key, kind in NODE_CLASSES.items() if key in (state.node_class_kinds or NODE_CLASSES)
         ]
-        self._kinds: tuple[type[_WithConditions], ...] = (NodeClaim, NodePool, Node, *classes)
+        overlays = (NodeOverlay,) if NodeOverlay in state.kinds else ()
+        self._kinds: tuple[type[_WithConditions], ...] = (NodeClaim, NodePool, *overlays, Node, *classes)
         self._known: dict[str, _Known] = {}
 
     def text(self) -> Iterator[str]:
