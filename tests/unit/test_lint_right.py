@@ -265,7 +265,7 @@ def test_nothing_is_said_of_what_real_servers_took(tmp_path: Path) -> None:
         if found := {item.code for item in _said(file)} - {"IN008"}:
             said[case["name"]] = found
     assert said == MISTAKES
-    assert len(taken) + len(older) - len(said) > 300
+    assert len(taken) + len(older) - len(said) > 290
 
 
 def test_folders_of_different_clusters_are_not_one(tmp_path: Path) -> None:
