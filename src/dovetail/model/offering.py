@@ -40,12 +40,12 @@ class Offering:
     price: int  # nano-dollars per hour
     requirements: Requirements  # zone, capacity type and whatever else distinguishes offerings
     available: bool = True  # False while launches come to nothing; a reservation that is full is well
-    unpriced: bool = False  # True iff it would be available if a price were known
     reservation_id: str = ""
     reservation_capacity: int = 0  # instances left in the reservation; 0 where not reserved
     estimated: bool = False  # True iff the price is our estimate, not a published one
     # What an instance takes of what offerings share, such as the vCPUs of a quota: (name, amount).
     draws: tuple[tuple[str, int], ...] = ()
+    unpriced: bool = False  # True iff it would be available if a price were known
 
     @property
     def launchable(self) -> bool:
