@@ -179,17 +179,6 @@ def test_values_of_a_chart_are_no_manifests(tmp_path: Path) -> None:
         read([file])
 
 
-def test_kinds_that_no_controller_acts_on_are_named(tmp_path: Path) -> None:
-    buffer = "apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {name: a}\nspec: %s\n"
-    file = tmp_path / "a.yaml"
-    file.write_text(buffer % "{scalableRef: {kind: Deployment, name: web}, replicas: 1}")
-    found = read([file])
-    assert not found.manifests
-    assert [note.partition(":")[0] for note in found.notes] == [
-        "1 CapacityBuffer of autoscaling.x-k8s.io ignored"
-    ]
-
-
 def test_files_with_commas_between_them_are_several(tmp_path: Path) -> None:
     names = [tmp_path / name for name in ("a.yaml", "b.yaml")]
     for file in names:
