@@ -128,6 +128,7 @@ class Room:
         # The first node that takes such a pod: none in front of it does any more, likewise.
         self._start: dict[_Wanted, int] = {}
         self._within: dict[_Wanted, Mask] = {}  # nodes of that domain whose labels and taints suit
+        self._domains: dict[tuple[str, str], Mask] = {}
         self._needs = appraisal.vectors.tolist()
         self._sizes = [(-max(need), shape) for shape, need in enumerate(self._needs)]
 
@@ -227,6 +228,16 @@ class Room:
         known = self._within.get(wanted)
         if known is None:
             shape, key, value = wanted
-            same = [not key or labels.get(key, "") == value for labels in self._labels]
-            known = self._within[wanted] = self._hosts[shape] & np.array(same, dtype=np.bool_)
+            known = self._hosts[shape]
+            if key:
+                known = known & self._domain(key, value)
+            self._within[wanted] = known
+        return known
+
+    def _domain(self, key: str, value: str) -> Mask:
+        """Nodes with that value of the label, (N,)."""
+        known = self._domains.get((key, value))
+        if known is None:
+            same = [labels.get(key, "") == value for labels in self._labels]
+            known = self._domains[key, value] = np.array(same, dtype=np.bool_)
         return known

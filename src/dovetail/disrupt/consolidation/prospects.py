@@ -14,9 +14,13 @@ class Prospects:
     """Judges nodes by the worth of their pods: what these would cost at best on nodes bought for them."""
 
     def __init__(self, question: Question, candidates: Iterable[Candidate], work: SolveBudget) -> None:
-        pods = tuple(pod for candidate in candidates for pod in candidate.pods)
+        some = tuple(candidates)
+        pods = tuple(pod for candidate in some for pod in candidate.pods)
         self._question = question
         self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
+        # All pods of these are known, as nearly always: of each search each node is asked about several times.
+        complete = len(self.appraisal.pod_class) == len(pods)
+        self._complete = frozenset(candidate.name for candidate in some) if complete else frozenset[str]()
 
     @property
     def bound(self) -> int:
@@ -26,7 +30,9 @@ class Prospects:
 
     def known(self, candidate: Candidate) -> bool:
         """False iff it has a pod that is in no plan with others: what that one is worth is unknown."""
-        return all(pod.key in self.appraisal.pod_class for pod in candidate.pods)
+        return candidate.name in self._complete or all(
+            pod.key in self.appraisal.pod_class for pod in candidate.pods
+        )
 
     def if_bought(self, candidate: Candidate) -> float:
         """The most that is saved if new nodes are bought for all its pods, with whichever others."""

@@ -34,7 +34,8 @@ class Rescheduling:
     Invariant: `_known` are the nodes that `_view` holds, with their pods, and which of them are avoided; but
     for what was `_done`. The first `_settled` entries of that bind the pods of `_question` that were on their
     way already; all others are those of a play, and undone after it. `_open` are, by kind of pods, the nodes
-    that would let one of them in, whatever runs elsewhere, with one to ask about.
+    that would let one of them in, whatever runs elsewhere, with one to ask about, but for those to be asked
+    anew.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class Rescheduling:
         self._question: Question | None = None
         self._settled = 0
         self._done: list[tuple[Pod, str, int]] = []  # 1: it came to the node, -1: it went
-        self._open: dict[_Kind, tuple[Placement, set[str]]] = {}
+        self._open: dict[_Kind, tuple[Placement, set[str], set[str]]] = {}
         self._turn: dict[str, int] = {}  # of each node in the question
 
     def left_over(
@@ -170,9 +171,13 @@ class Rescheduling:
         placement = Placement(pod, self._view)
         kind = _kind(placement.facts)
         if kind not in self._open:
-            there = self._view.nodes.values()
-            self._open[kind] = placement, {node.name for node in there if _lets_in(placement, node)}
-        return placement, self._open[kind][1] - shut
+            self._open[kind] = placement, set(), set(self._view.nodes)
+        like, names, unknown = self._open[kind]
+        for name in unknown - shut:  # of those that are shut nothing is asked: pods go there and come back
+            unknown.discard(name)
+            if _lets_in(like, self._view.nodes[name]):
+                names.add(name)
+        return placement, names - shut
 
     def _fitting(self, placement: Placement, names: Set[str]) -> list[NodeView]:
         nodes = [self._view.nodes[name] for name in sorted(names, key=self._turn.__getitem__)]
@@ -181,8 +186,9 @@ class Rescheduling:
     def check(self) -> None:
         """Assert the invariant; for tests."""
         assert len(self._done) == self._settled
-        for placement, names in self._open.values():
-            assert names == {one.name for one in self._view.nodes.values() if not placement.alone(one)}
+        for placement, names, unknown in self._open.values():
+            known = (one for one in self._view.nodes.values() if one.name not in unknown)
+            assert names == {one.name for one in known if not placement.alone(one)}
         self._undo(0)
         self._question = None
         self._view.check()
@@ -215,12 +221,9 @@ class Rescheduling:
         else:
             self._view.remove_pod(pod.key)
         self._occupancy.count(pod, name, sign)
-        node = self._view.nodes[name]
-        for placement, names in self._open.values():
-            if _lets_in(placement, node):
-                names.add(name)
-            else:
-                names.discard(name)
+        for _, names, unknown in self._open.values():
+            names.discard(name)
+            unknown.add(name)
 
     def _follow(self, question: Question) -> None:
         """Take in what is otherwise than in the last question."""
