@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -133,6 +133,10 @@ class Buffers:
         for callback in self._callbacks if news else ():
             callback()
         return news
+
+    def machines(self) -> Collection[str]:
+        """Names of machines with virtual pods: of the node, or of a claim without one."""
+        return self._placed.keys()
 
     def on(self, *names: str) -> tuple[Pod, ...]:
         """The virtual pods on the machine with any of these names, its node's or its claim's."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from operator import is_
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -44,7 +43,8 @@ class _Offers:
 
 def node_views(context: Context, queued: Collection[str]) -> tuple[NodeView, ...]:
     """Every claim of ours with what stands on its node; `queued` are claims that a command disrupts."""
-    offers = _all_offers(context, SteadyPools())
+    names = dict.fromkeys(map(_pool_of, context.state.all(NodeClaim)))
+    offers = _all_offers(context, SteadyPools(), names)
     return tuple(
         _view(context, claim, offers[_pool_of(claim)], taken=claim.metadata.name in queued)
         for claim in context.state.all(NodeClaim)
@@ -55,10 +55,10 @@ def _pool_of(claim: NodeClaim) -> str:
     return claim.metadata.labels.get(labels.NODEPOOL, "")
 
 
-def _all_offers(context: Context, pools: SteadyPools) -> dict[str, _Offers]:
-    """By the name of a pool that some claim is of."""
+def _all_offers(context: Context, pools: SteadyPools, names: Iterable[str]) -> dict[str, _Offers]:
+    """By name, of pools that claims are of."""
     found: dict[str, _Offers] = {}
-    for name in dict.fromkeys(map(_pool_of, context.state.all(NodeClaim))):
+    for name in names:
         pool = context.state.get(NodePool, name)
         found[name] = mine = _Offers(pools.of(pool) if pool is not None else None)
         if mine.pool is not None:
@@ -102,46 +102,88 @@ class Views:
     """The views as they are now, the same for machines of which nothing changed.
 
     Of their pools the status and the counted moves may be older.
+
+    Invariant: `_known` are the views of `_all`, in its order. `_claims` says which of these are of a node of
+    that name, and `_watched` which of them were bought in place of others or have virtual pods.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._changed = context.state.follow()
         self._pools = SteadyPools()
+        self._all: tuple[NodeClaim, ...] = ()
         self._known: dict[str, NodeView] = {}  # by the claim's name
-        self._offers: dict[str, _Offers] = {}  # by the pool's name, as of the last look
+        self._claims: dict[str, set[str]] = {}
+        self._watched: dict[str, None] = {}
+        self._names: tuple[str, ...] = ()  # of the pools of all claims
+        # As of the last look: by the pool's name, and the names of what was nominated and queued.
+        self._offers: dict[str, _Offers] = {}
+        self._nominated: Set[str] = frozenset()
+        self._queued: Set[str] = frozenset()
+        self._shifted: Set[str] = frozenset()  # zones
         self._last: tuple[NodeView, ...] = ()
 
     def now(self, queued: Collection[str]) -> tuple[NodeView, ...]:
-        """As `node_views`. The very same tuple while all of them are the same."""
-        context, known = self._context, self._known
-        changed, nominated = self._taken(), context.state.nominations()
-        shifted = context.provider.supply.shifted_zones()
-        offers = _all_offers(context, self._pools)
+        """As `node_views`. The very same tuple while all of them are the same.
+
+        Only machines of which something changed are looked at: of a day of 550 nodes the looks at all of them
+        were 3 % of the CPU.
+        """
+        context, state = self._context, self._context.state
+        claims, changed = state.all(NodeClaim), self._taken()
+        nominated, taken = state.nominations(), frozenset(queued)
+        asked = {*changed, *self._watched, *context.buffers.machines()}
+        asked.update(nominated ^ self._nominated, taken ^ self._queued)
+        asked.update(*[self._claims.get(name, ()) for name in asked])
+        if claims is not self._all:
+            self._names = tuple(dict.fromkeys(map(_pool_of, claims)))
+            asked.update(claim.metadata.name for claim in claims if claim.metadata.name not in self._known)
+        offers = _all_offers(context, self._pools, self._names)
         self._pools.keep(offers)
-        same = {name for name, each in offers.items() if each.same(self._offers.get(name))}
-        views = []
-        for claim in context.state.all(NodeClaim):
+        shifted = frozenset(context.provider.supply.shifted_zones())
+        same = shifted == self._shifted
+        other = {name for name, each in offers.items() if not (same and each.same(self._offers.get(name)))}
+        self._offers, self._nominated, self._queued, self._shifted = offers, nominated, taken, shifted
+        some = claims if other else [one for name in sorted(asked) if (one := state.get(NodeClaim, name))]
+        differ = False
+        for claim in some:
             name, pool = claim.metadata.name, _pool_of(claim)
-            old, taken = known.get(name), name in queued
-            if (
-                old is None
-                or name in changed
-                or old.name in changed
-                or pool not in same
-                or old.reserved is not context.buffers.on(old.name, name)
-                or old.queued != taken
-                or old.shifted != _in(shifted, claim)
-                or old.nominated
-                != (name in nominated or old.name in nominated or awaits_pods(context, claim))
-            ):
-                old = _renewed(old, _view(context, claim, offers[pool], taken=taken))
-            views.append(old)
-        self._offers = offers
-        if len(views) != len(self._last) or not all(map(is_, views, self._last)):
-            self._known = {view.claim.metadata.name: view for view in views}
-            self._last = tuple(views)
+            if name in asked or pool in other:
+                old = self._known.get(name)
+                view = _renewed(old, _view(context, claim, offers[pool], taken=name in taken))
+                if view is not old:
+                    self._know(name, old, view)
+                    differ = True
+        if claims is not self._all:
+            differ = self._in_order(claims) or differ
+        if differ:
+            self._last = tuple(self._known.values())
         return self._last
+
+    def _know(self, name: str, old: NodeView | None, view: NodeView) -> None:
+        if old is not None:
+            self._forget(name, old)
+        self._known[name] = view
+        self._claims.setdefault(view.name, set()).add(name)
+        if view.reserved or replaces(view.claim) is not None:
+            self._watched[name] = None
+
+    def _forget(self, name: str, old: NodeView) -> None:
+        self._watched.pop(name, None)
+        self._claims[old.name].discard(name)
+        if not self._claims[old.name]:
+            del self._claims[old.name]
+
+    def _in_order(self, claims: tuple[NodeClaim, ...]) -> bool:
+        """These are all that there are now, in this order; False if they were before."""
+        self._all, names = claims, [claim.metadata.name for claim in claims]
+        if names == list(self._known):
+            return False
+        there = {name: self._known.pop(name) for name in names}
+        for name, old in self._known.items():
+            self._forget(name, old)
+        self._known = there
+        return True
 
     def _taken(self) -> Set[str]:
         """Names of the nodes and claims of which something changed since they were taken last."""
