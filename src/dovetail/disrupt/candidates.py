@@ -55,16 +55,16 @@ class NodeView:
             self.__dict__[name] = before.__dict__[name]
         return self
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The node's name, or the claim's while there is no node."""
         return self.node.metadata.name if self.node else self.claim.metadata.name
 
-    @property
+    @cached_property
     def pool_name(self) -> str:
         return self.claim.metadata.labels.get(labels.NODEPOOL, "")
 
-    @property
+    @cached_property
     def initialized(self) -> bool:
         return self.node is not None and self.node.metadata.labels.get(labels.INITIALIZED) == "true"
 

@@ -20,7 +20,7 @@ from dovetail.cloud.aws.instance.instances import FRESH, Instances, provider_id
 from dovetail.cloud.aws.instance.launcher import Launcher, Order
 from dovetail.cloud.aws.instance.orphans import Orphans
 from dovetail.cloud.aws.instance.reading import Reader, Terms, made
-from dovetail.cloud.aws.instancetype.market import Market, NodeOptions, Wanted, wanted
+from dovetail.cloud.aws.instancetype.market import Market, NodeOptions, Wanted
 from dovetail.cloud.aws.launchtemplate.store import KeptTemplates
 from dovetail.cloud.aws.launchtemplate.template import image_on
 from dovetail.cloud.aws.metrics import Figures
@@ -169,8 +169,7 @@ class AwsCloud:
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
         found = self._resolved.last(node_class.metadata.name)
-        known = wanted(node_class, found, self._market.sold.zone_ids, self._commons.drawn(node_class))
-        return self._market.types(known, avoided)
+        return self._market.types_of(node_class, found, self._commons.drawn(node_class), avoided)
 
     def volume_price(self, node_class: EC2NodeClass | None) -> int:
         """See the port."""

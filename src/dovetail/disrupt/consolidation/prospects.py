@@ -18,7 +18,7 @@ class Prospects:
         pods = tuple(pod for candidate in some for pod in candidate.pods)
         self._question = question
         self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
-        # All pods of these are known, as nearly always: of each search each node is asked about several times.
+        # All pods of these are known, as nearly always: each search asks about each node several times.
         complete = len(self.appraisal.pod_class) == len(pods)
         self._complete = frozenset(candidate.name for candidate in some) if complete else frozenset[str]()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.clock import Clock
@@ -126,6 +127,7 @@ class Wanted:
 class _Known:
     """The answer for a class, in steps: `made` of all but memory and refusals, `base` of all but refusals."""
 
+    asked: Wanted  # last
     key: tuple[EC2NodeClassSpec | None, Wanted, Sold]
     made: tuple[InstanceType, ...]
     seen: int  # the version of the memory that `base` has
@@ -142,6 +144,9 @@ class Market:
         self._clock = clock
         self._options = options
         self._known: dict[str, _Known] = {}
+        # By the name of a class what it was last asked for with, and what that stands for: each look at a
+        # claim for drift asks twice.
+        self._asked: dict[str, tuple[tuple[object, ...], Wanted]] = {}
         self._named: tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]] = ((), {})
         self._due: list[Callable[[], Awaitable[Sold]]] = []  # questions that have had no answer
         self.sold = _packaged(aws.region)
@@ -170,18 +175,36 @@ class Market:
             if fetched != self.sold:
                 self.sold = fetched
 
+    def types_of(
+        self,
+        node_class: EC2NodeClass,
+        found: NodeClassResolution | None,
+        drawn: tuple[Addresses, ...],
+        avoided: frozenset[Pool],
+    ) -> tuple[InstanceType, ...]:
+        """Those of a class that resolves to this; `drawn`: of its subnets."""
+        name, asked = node_class.metadata.name, (node_class, found, drawn, self.sold)
+        before, known = self._asked.get(name, ((), None))
+        if known is None or not all(map(is_, before, asked)):
+            known = wanted(node_class, found, self.sold.zone_ids, drawn)
+            self._asked[name] = asked, known
+        return self.types(known, avoided)
+
     def types(self, wanted: Wanted, avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
         """The types of a class, less the pools to avoid; none if the class cannot be read."""
         node_class = wanted.node_class
         name = node_class.metadata.name if node_class else ""
-        # Of the class only its spec matters: its status changes all the time.
-        spec = node_class.spec if node_class else None
-        key, seen = (spec, replace(wanted, node_class=None), self.sold), self.seen.version
-        known = self._known.get(name)
-        if known is None or known.key != key or known.seen != seen:
-            made = known.made if known is not None and known.key == key else self._make(wanted)
-            base = self.seen.applied(made, wanted.images)
-            known = self._known[name] = _Known(key, made, seen, base, frozenset(), base)
+        known, seen = self._known.get(name), self.seen.version
+        same = known is not None and known.asked is wanted and known.key[2] is self.sold
+        if known is None or not same or known.seen != seen:
+            # Of the class only its spec matters: its status changes all the time.
+            spec = node_class.spec if node_class else None
+            key = spec, replace(wanted, node_class=None), self.sold
+            if known is None or known.key != key or known.seen != seen:
+                made = known.made if known is not None and known.key == key else self._make(wanted)
+                base = self.seen.applied(made, wanted.images)
+                known = self._known[name] = _Known(wanted, key, made, seen, base, frozenset(), base)
+            known.asked, known.key = wanted, key
         if known.avoided != avoided:
             known.avoided = avoided
             known.types = without(known.base, avoided)
@@ -190,6 +213,7 @@ class Market:
     def forget(self, node_class: str) -> None:
         """The class of that name is gone."""
         self._known.pop(node_class, None)
+        self._asked.pop(node_class, None)
 
     def named(self, types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
         """The types by their names; those asked for last are remembered."""
