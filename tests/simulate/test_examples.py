@@ -185,3 +185,15 @@ def test_placeholders_wait_for_nodes_in_the_stead_of_others() -> None:
     assert sorted(waited)[5] < SECOND
     assert len(pushed) >= 6
     assert all("placeholder" in r["object"] for r in pushed)
+
+
+def test_the_room_of_a_buffer_is_taken_at_once_and_comes_again() -> None:
+    result = simulate(load(EXAMPLES / "buffers"))
+    assert result.summary.violations == []
+    grown = result.start + 600 * SECOND
+    waited = [wait.pending for wait in waits(result.records, result.end) if wait.created >= grown]
+    assert len(waited) == 12
+    assert max(waited) < SECOND
+    bought = [record for record in result.records if record["kind"] == "buffer.launched"]
+    assert all(record["buffers"] == ["default/web"] for record in bought)
+    assert sum(record["t"] >= grown for record in bought) == 4  # for twelve pods, three on each
