@@ -91,9 +91,7 @@ class Replacement(Turns):
         self._terminates_first = terminates_first
 
     def _moved(self, views: tuple[NodeView, ...]) -> Mapping[str, Arrival]:
-        if self._moves is None or all(self._due(view) is None for view in views):
-            return {}
-        return self._moves.lately(views)
+        return self._moves.lately(views) if self._moves is not None else {}
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""

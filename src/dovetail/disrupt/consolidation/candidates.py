@@ -68,8 +68,8 @@ def fresh_until(view: NodeView) -> int:
 
 def fresh(views: Iterable[NodeView], now: int) -> dict[str, int]:
     """Nodes that a command bought in place of others within the hour, and until when (nanoseconds)."""
-    found = ((view.name, fresh_until(view)) for view in views)
-    return {name: until for name, until in found if now < until}
+    bought = (view for view in views if REPLACES in view.claim.metadata.annotations)
+    return {view.name: until for view in bought if now < (until := fresh_until(view))}
 
 
 def obstacle(view: NodeView) -> str:
