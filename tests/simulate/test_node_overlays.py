@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
-from dovetail.api.meta import condition
+from dovetail.api.meta import Meta, condition
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.errors import Forbidden
 from dovetail.controllers.lifetimes import OVERLAY_CHANGES
@@ -85,6 +87,27 @@ def test_a_resource_of_an_overlay_is_bought_for_pods_that_ask_for_it() -> None:
         assert str(claim.status.capacity[FUSE]) == "5"
         assert bought(world) == [LARGE]
         assert (await world.client.get(Pod, "a", "default")).spec.node_name == node.metadata.name
+
+    play(script, gates=GATE)
+
+
+def test_an_instance_that_is_adopted_has_what_overlays_add() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), overlay("fuses", LARGE, capacity={FUSE: "5"}), asking("a"))
+        await world.clock.sleep(5 * MINUTE)
+        (first,) = world.state.all(NodeClaim)
+        await world.stop()
+        meta = Meta(name="interrupted", labels=first.metadata.labels)
+        # Its cloud, which lists the instance, knows nothing of overlays.
+        spec = structs.replace(first.spec, resources=type(first.spec.resources)())
+        made = await world.client.create(NodeClaim(metadata=meta, spec=spec))
+        chosen = await world.client.get(EC2NodeClass, first.spec.node_class_ref.name)
+        instance = await world.cloud.provider.create(made, chosen)
+        await world.restart()
+        await world.clock.sleep(MINUTE)
+        adopted = await world.client.get(NodeClaim, "interrupted")
+        assert adopted.status.provider_id == instance.provider_id
+        assert {str(found[FUSE]) for found in (adopted.status.capacity, adopted.status.allocatable)} == {"5"}
 
     play(script, gates=GATE)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed
-from dovetail.cloud.provider import Overlay, as_sold
+from dovetail.cloud.provider import Instance, Overlay, as_sold
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.overlays import Overlaid
@@ -52,6 +53,19 @@ class Overlays:
                 f"NodePool {pool} was not evaluated for NodeOverlays yet", "InstanceTypeResolutionFailed"
             )
         return partial(self.types, pool)
+
+    def sized(self, claim: NodeClaim, instance: Instance) -> Instance:
+        """An instance of the claim as the cloud lists it, with what overlays add, which no cloud knows of."""
+        change = self.found.changes.get(claim.metadata.labels.get(labels.NODEPOOL, ""), {}).get(
+            instance.instance_type
+        )
+        if not self._enabled or change is None:
+            return instance
+        return replace(
+            instance,
+            capacity={**instance.capacity, **change.capacity},
+            allocatable={**instance.allocatable, **change.capacity},
+        )
 
     def marks(self, pool: str, names: Iterable[str]) -> dict[str, str]:
         """Annotations of a claim that may become one of these types: which overlays it may come by."""

@@ -159,7 +159,8 @@ class Launcher:
             for item in await self._context.provider.list()
             if item.claim == claim.metadata.name and not item.terminating
         ]
-        return min(found, key=lambda item: (item.created, item.provider_id), default=None)
+        oldest = min(found, key=lambda item: (item.created, item.provider_id), default=None)
+        return self._context.overlays.sized(claim, oldest) if oldest is not None else None
 
     async def _tell_of_role(self, claim: NodeClaim) -> None:
         """Until the account's owner has made the role there is no spot, and on demand is dear."""
