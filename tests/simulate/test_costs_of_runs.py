@@ -76,6 +76,7 @@ def test_the_controllers_record_has_what_is_paid_whatever_an_overlay_says(tmp_pa
     with pytest.MonkeyPatch.context() as patch, Store.open(tmp_path / "kept.db", write=True) as store:
         patch.setattr(cluster, "Ports", partial(Ports, costs=CostBook(store, 90 * _DAY, lambda _: 0)))
         result = simulate(load(folder))
+    assert "prices of NodeOverlays" in {one.subject for one in load(folder).assumptions}
     recorded = read_facts(result.records, result.end)
     kept = StoreFile(tmp_path / "kept.db").read(result.start, result.end)
     managed = [one for one in recorded.instances.values() if one.claim]

@@ -363,7 +363,7 @@ def _manifests(folder: Path) -> Reading:
 
 
 def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ...]:
-    given = document.value.get("latencies") or {}
+    given, gates = document.value.get("latencies") or {}, scenario.file.settings.feature_gates
     found = [
         Assumption(
             subject=f"latencies.{name}",
@@ -391,6 +391,9 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
             "a GPU an hour, as in the original's proposal: it has no prices for AWS and refuses it there"
         )
         found.append(Assumption("the expander price", text, "default"))
+    if gates.node_overlay and any(isinstance(item.object, NodeOverlay) for item in scenario.manifests):
+        text = "decide what is bought and kept; what is billed is the price before them"
+        found.append(Assumption("prices of NodeOverlays", text, "default"))
     found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
     if scenario.file.region in store.regions():
         found.extend(_unpublished(scenario))
