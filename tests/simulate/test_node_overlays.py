@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from operated import Operated, play, pod, pool, replicas
+from test_observation import Watched, observed
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -110,6 +111,21 @@ def test_an_instance_that_is_adopted_has_what_overlays_add() -> None:
         assert {str(found[FUSE]) for found in (adopted.status.capacity, adopted.status.allocatable)} == {"5"}
 
     play(script, gates=GATE)
+
+
+@pytest.mark.parametrize(("seen", "kind"), [(GATE, XLARGE), (FeatureGates(), LARGE)])
+def test_an_observer_counts_them_where_it_has_the_gate(seen: FeatureGates, kind: str) -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(), overlay("a", XLARGE, price="0.01"))
+        await world.clock.sleep(MINUTE)
+        world.create(pod("web"))
+        await world.clock.sleep(5 * MINUTE)
+
+    world, watched = observed(script, seen, gates=GATE)
+    (launch,) = world.records("observed.launch")
+    assert [node["instance-type"] for node in launch["nodes"]] == [kind]
+    here, acting = watched.observation.tally.here, watched.observation.tally.acting
+    assert (here.hourly == acting.hourly) == (seen == GATE)
 
 
 def asking(name: str) -> dict[str, Any]:

@@ -20,10 +20,14 @@ _ALL = "all"
 
 
 class NodeOverlays:
-    """Evaluates after each change of an overlay, a pool or a class, and every 6 h."""
+    """Evaluates after each change of an overlay, a pool or a class, and every 6 h.
 
-    def __init__(self, context: Context) -> None:
+    `tells` is False for who only looks: no verdict is written.
+    """
+
+    def __init__(self, context: Context, *, tells: bool = True) -> None:
         self._context = context
+        self._tells = tells
         # What was evaluated last: nothing else comes of the same.
         self._given: tuple[tuple[NodeOverlay, ...], list[Supply]] | None = None
         self.queue = context.queue("nodeoverlay", self.reconcile, concurrency=1)
@@ -42,7 +46,7 @@ class NodeOverlays:
         whole = self._evaluate()
         verdicts = self._context.overlays.found.verdicts
         refused: ApiError | None = None
-        for overlay in self._context.state.all(NodeOverlay):
+        for overlay in self._context.state.all(NodeOverlay) if self._tells else ():
             if not overlay.deleting:
                 try:
                     await self._write(overlay, verdicts[overlay.metadata.name])

@@ -14,10 +14,12 @@ from dovetail.controllers.disruption.consolidation import Consolidation
 from dovetail.controllers.disruption.efficiency import Efficiency
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.whatif import WhatIf
+from dovetail.controllers.nodeoverlay import NodeOverlays
 from dovetail.controllers.observation.disruptions import ObservedDisruption
 from dovetail.controllers.observation.launches import ObservedLaunches
 from dovetail.controllers.observation.rival import Rival
 from dovetail.controllers.observation.tally import Tally, table
+from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.trigger import Batcher, PodTrigger
@@ -47,6 +49,10 @@ class Observation:
         self.state = self._state()
         # Has marks of what would be disrupted, which plans for pods that wait must not know.
         self._imagined = self._state()
+        # What NodeOverlays make of types, as each of the two has it: they are evaluated on both.
+        self._overlays, self._imagined_overlays = (
+            Overlays(enabled=settings.gates.node_overlay) for _ in range(2)
+        )
         self.watches = Watches(
             self._client,
             self.state.kinds,
@@ -77,6 +83,9 @@ class Observation:
     def _parts(self) -> Iterator[Part]:
         ports, settings = self._ports, self._settings
         context = self._context(self.state)
+        if settings.gates.node_overlay:
+            for each in (context, self._context(self._imagined)):
+                yield "observer.nodeoverlay", NodeOverlays(each, tells=False).queue.run
         if ports.costs is not None:  # a file of its own, which is no part of the cluster
             book = ports.costs
             record = CostRecord(context, book.store, book.keep, book.listed, book.usage)
@@ -115,6 +124,7 @@ class Observation:
             nomination_window=self._settings.nomination_window,
             watch_synced=self.synced,
             default_constraints=self._settings.default_constraints,
+            overlays=self._settings.gates.node_overlay,
             on_error=self._panics.caught,
         )
 
@@ -139,6 +149,7 @@ class Observation:
             ports.metrics,
             brakes,
             self._panics,
+            overlays=self._overlays if state is self.state else self._imagined_overlays,
             writes_costs=self._settings.gates.pod_deletion_cost_management,
         )
 
