@@ -165,6 +165,27 @@ def test_overlays_that_stand_against_each_other_and_wrong_ones_say_so() -> None:
     ]
 
 
+def test_verdicts_wait_for_pools_that_are_about_to_have_types() -> None:
+    """Right after a start an overlay in conflict would be told that it is in none."""
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), overlay("b", LARGE, price="1"), overlay("a", LARGE, price="2"))
+        lost = pool("lost")
+        lost["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "none"
+        world.create(lost)
+        await world.clock.sleep(5 * MINUTE)
+        assert await told(world, "a") == ("False", "Conflict", "conflict with another overlay", "False")
+        await world.restart()
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script, gates=GATE)
+    start = "Status condition transitioned, Type: ValidationSucceeded, Status: "
+    events = [one["message"] for one in world.records("event", object="NodeOverlay/a")]
+    assert [text for text in events if text.startswith(start)] == [
+        f"{start}Unknown -> False, Reason: Conflict, Message: conflict with another overlay"
+    ]
+
+
 def test_a_verdict_that_may_not_be_written_keeps_no_other_back() -> None:
     async def script(world: Operated) -> None:
         patch = world.client.patch

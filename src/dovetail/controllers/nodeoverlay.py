@@ -5,16 +5,17 @@ from __future__ import annotations
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import Object
-from dovetail.base.clock import HOUR, SECOND
+from dovetail.api.meta import Object, condition
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import ApiError, NotFound
 from dovetail.cluster.problem import pool_labels
-from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
+from dovetail.controllers.conditions import READY, Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
 from dovetail.model.overlays import Supply, Verdict, evaluate
 
 PERIOD = 6 * HOUR
 RETRY = 10 * SECOND  # while a pool has no types, as before its class is resolved
+PATIENCE = MINUTE  # that long verdicts wait for such a pool; a class is resolved within seconds
 VALIDATION = "ValidationSucceeded"
 _ALL = "all"
 
@@ -30,6 +31,7 @@ class NodeOverlays:
         self._tells = tells
         # What was evaluated last: nothing else comes of the same.
         self._given: tuple[tuple[NodeOverlay, ...], list[Supply]] | None = None
+        self._waits: int | None = None  # since when verdicts wait
         self.queue = context.queue("nodeoverlay", self.reconcile, concurrency=1)
         context.state.subscribe(self._notice, NodeOverlay, NodePool, NodeClass)
         self._evaluate()  # before anything is bought
@@ -43,7 +45,9 @@ class NodeOverlays:
 
     async def reconcile(self, _: str) -> int | None:
         """Evaluate, and write the verdicts where they changed."""
-        whole = self._evaluate()
+        left_out = self._evaluate()
+        if self._early(left_out):
+            return RETRY
         verdicts = self._context.overlays.found.verdicts
         refused: ApiError | None = None
         for overlay in self._context.state.all(NodeOverlay) if self._tells else ():
@@ -56,23 +60,37 @@ class NodeOverlays:
                     refused = error
         if refused is not None:
             raise refused
-        return PERIOD if whole else RETRY
+        return RETRY if left_out else PERIOD
 
-    def _evaluate(self) -> bool:
-        """False where a pool has no types: it is left out, and buys nothing until it has some."""
+    def _early(self, left_out: list[NodePool]) -> bool:
+        """True while a pool is about to have types: a verdict without it would soon be another.
+
+        So it is after each start. Nothing is waited for that is known not to become ready.
+        """
+        now, state = self._context.clock.monotonic(), self._context.state
+        ready = (condition(pool.status.conditions, READY) for pool in left_out)
+        if state.watch_synced() and all(one is not None and one.status == "False" for one in ready):
+            self._waits = None
+            return False
+        self._waits = now if self._waits is None else self._waits
+        return now - self._waits < PATIENCE
+
+    def _evaluate(self) -> list[NodePool]:
+        """The pools that have no types: they are left out, and buy nothing until they have some."""
         context = self._context
         pools = context.state.all(NodePool)
         supplies = [Supply(pool.metadata.name, pool_labels(pool), context.sold(pool)) for pool in pools]
         known = [supply for supply in supplies if supply.types]
+        left_out = [pool for pool, supply in zip(pools, supplies, strict=True) if not supply.types]
         given = context.state.all(NodeOverlay), known
         if given == self._given:
-            return len(known) == len(supplies)
+            return left_out
         self._given = given
         found = evaluate(*given)
         if found != context.overlays.found:
             context.overlays.swap(found)
             context.state.outdate()
-        return len(known) == len(supplies)
+        return left_out
 
     async def _write(self, overlay: NodeOverlay, verdict: Verdict) -> None:
         """Raises NotFound."""
