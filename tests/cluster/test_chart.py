@@ -367,6 +367,13 @@ def test_pods_may_be_patched_where_their_deletion_costs_are_written() -> None:
     assert [("", "pods") in _rights(rules, "patch") for rules in found] == [False, True]
 
 
+def test_nodes_that_kwok_plays_may_be_rebooted_where_they_are_repaired() -> None:
+    for provider, gate, given in (("kwok", True, True), ("kwok", False, False), ("aws", True, False)):
+        settings = {"clusterName": "demo", "provider": provider, "featureGates": {"nodeRepair": gate}}
+        rules = render("dovetail", json.dumps({"settings": settings}))["ClusterRole", "dovetail"]["rules"]
+        assert (("", "nodes/status") in _rights(rules, "patch")) is given
+
+
 def test_buffers_are_watched_and_told_of_where_their_gate_is_open() -> None:
     opened = "settings: {clusterName: demo, featureGates: {capacityBuffer: true}}\n"
     rules = render("dovetail", opened)["ClusterRole", "dovetail"]["rules"]
