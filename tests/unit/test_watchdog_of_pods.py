@@ -21,6 +21,7 @@ from test_violations import (
 )
 from test_watchdog_of_machines import SECOND, STAMP, finish, seen
 
+from dovetail.model import labels
 from dovetail.model.volumes import BIND_COMPLETED
 from dovetail.units.timestamp import to_rfc3339
 
@@ -237,6 +238,17 @@ def test_pods_leave_a_node_that_is_tainted() -> None:
     story.taint("n1")
     story.change("Pod", "b", evict)
     assert len(seen(story)) == 1
+
+
+def test_pods_leave_a_node_that_is_to_reboot() -> None:
+    story = cluster()
+    story.put(small("a"))
+    story.bind("a", "n1")
+    story.change("Pod", "a", lambda item: item["status"].update(phase="Running"))
+    taints = [{"key": labels.REBOOTING_TAINT, "effect": "NoSchedule"}]
+    story.change("Node", "n1", lambda item: item["spec"].update(taints=taints))
+    story.change("Pod", "a", evict)
+    assert not seen(story)
 
 
 @pytest.mark.parametrize(

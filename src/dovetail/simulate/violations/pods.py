@@ -127,7 +127,7 @@ def tainted(mirror: Mirror, change: Change) -> Iterator[Violation]:
     node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
     if pod is None or node is None or _makes_room(pod, node.spec.taints):
         return
-    if not _disrupted(node.spec.taints):
+    if not _drained(node.spec.taints):
         message = f"is evicted from {node.key}, which lacks the taint {labels.DISRUPTED_TAINT}"
         yield Violation("drain without taint", pod.key, message)
 
@@ -149,11 +149,12 @@ def _evicted(pod: Pod) -> bool:
 def _makes_room(pod: Pod, taints: Iterable[Taint]) -> bool:
     """True iff the node stays and surely no container of the pod has run: of several, one may have."""
     waits = pod.status.phase == "Pending" and len(pod.spec.containers) == 1 and not pod.spec.init_containers
-    return waits and not _disrupted(taints)
+    return waits and not _drained(taints)
 
 
-def _disrupted(taints: Iterable[Taint]) -> bool:
-    return any(item.key == labels.DISRUPTED_TAINT for item in taints)
+def _drained(taints: Iterable[Taint]) -> bool:
+    """True iff it is being emptied, to go or to reboot."""
+    return any(item.key in (labels.DISRUPTED_TAINT, labels.REBOOTING_TAINT) for item in taints)
 
 
 def _stuck(pod: Pod, now: int) -> bool:
