@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dovetail.cli.main import OK, run
 from tests.unit.test_plan_classes import asked
 from tests.unit.test_plan_cluster import CLASS, POOL, pod
 
@@ -31,6 +33,17 @@ def test_prices_of_overlays_decide_what_is_bought(tmp_path: Path, capsys: _Text)
     assert claim["instanceType"] == "c5.4xlarge"
     assert "NodeOverlay dear sets the price of 1 type to $0.001/h" in notes
     assert "a cluster heeds them where its gate NodeOverlay is open" in notes
+
+
+def test_what_the_nodes_cost_at_list_prices_is_said(tmp_path: Path, capsys: _Text) -> None:
+    path = tmp_path / "all.json"
+    for price, told in (("0.001", True), (None, False)):
+        given = overlay("dear", "c5.4xlarge", price=price) if price else overlay("dear", "c5.4xlarge")
+        items = [CLASS, POOL, pod("web"), given]
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        assert run(["plan", "-f", str(path), "--region", "us-east-1", "--work", "100000"]) == OK
+        text = "At list prices, without NodeOverlays, these nodes cost $0.6"
+        assert (text in capsys.readouterr().out) == told
 
 
 def test_resources_of_overlays_hold_pods(tmp_path: Path, capsys: _Text) -> None:

@@ -490,6 +490,21 @@ def facts(
     }
 
 
+def _at_list_prices(plan: Plan, problem: Problem, more: Sequence[Copies]) -> int:
+    """What it costs where no NodeOverlay changes a price, in nano-dollars per hour."""
+    changed = {
+        (pool.name, kind.name, one.zone, one.capacity_type): one.list_price - one.price
+        for pool in problem.pools
+        for kind in pool.instance_types
+        for one in kind.offerings
+        if one.list_price
+    }
+    return plan.cost.hourly + sum(
+        times * changed.get((one.pool, one.instance_type, one.zone, one.capacity_type), 0)
+        for one, times in _bought(plan.claims, more)
+    )
+
+
 def fact_lines(
     problem: Problem,
     answer: Answer,
@@ -506,6 +521,9 @@ def fact_lines(
         month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
         placed = pending - len(plan.unschedulable) - sum(one.left for one in more)
         yield f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place."
+        listed = _at_list_prices(plan, problem, more)
+        if listed != plan.cost.hourly:
+            yield f"At list prices, without NodeOverlays, these nodes cost ${_dollars(listed):.4f}/h."
     if plan.untried:
         looked = pending - len(plan.untried)
         yield (

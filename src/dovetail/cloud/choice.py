@@ -178,22 +178,6 @@ def narrowed(left: list[Offered], request: Request, spot: SpotRange | None) -> N
     return _near(named, request.requirements, spot)
 
 
-def list_price(types: Iterable[InstanceType], chosen: Candidate) -> int:
-    """What the cloud asks for a candidate, whatever an overlay says: its price among `types`.
-
-    Where none is known there, the overlay's is all that there is.
-    """
-    terms = chosen.offering.requirements
-    prices = (
-        one.price
-        for kind in types
-        if kind.name == chosen.instance_type.name
-        for one in kind.offerings
-        if one.requirements == terms and one.price
-    )
-    return next(prices, chosen.offering.price)
-
-
 def by_price_and_depth(depths: Mapping[Pool, int]) -> Callable[[Pool, float], tuple[bool, float, int, Pool]]:
     """The least comes first: the cheapest of the spot pools that are at least half as deep as the deepest.
 

@@ -78,6 +78,7 @@ class Price:
         return replace(
             offering,
             price=round(min(dollars, Decimal(DEAREST)) * NANO_DOLLARS),
+            list_price=offering.price,
             available=offering.available or (offering.unpriced and self.sells),
             unpriced=offering.unpriced and not self.sells,
             estimated=offering.estimated and not self.absolute,

@@ -30,7 +30,7 @@ from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Resolved, Surro
 from dovetail.cloud.aws.quota.shared import Commons
 from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.aws.zonalshift import Shifts
-from dovetail.cloud.choice import Candidate, SpotRange, list_price
+from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.interruption import Impairment, instance_id
 from dovetail.cloud.provider import (
     Instance,
@@ -186,8 +186,7 @@ class AwsCloud:
         try:
             resolution = await self.classes.resolve(node_class)
             stage = (await self.surroundings()).stage
-            sold = self.instance_types(node_class)
-            types = self._commons.reachable(overlay(sold), claim)
+            types = self._commons.reachable(overlay(self.instance_types(node_class)), claim)
             order = Order(claim, node_class, resolution, stage, types, self._commons.each(node_class))
             launched = await self._launcher.launch(order)
         except AwsError as error:
@@ -196,8 +195,7 @@ class AwsCloud:
         except InsufficientCapacity as error:
             self._not_launched(claim, "InsufficientCapacity", str(error))
             raise
-        price = list_price(sold, Candidate(launched.kind, launched.offering))
-        launched = replace(launched, offering=replace(launched.offering, price=price))
+        launched = replace(launched, offering=replace(launched.offering, price=launched.offering.asked))
         instance = made(launched, claim, node_class, self._aws.region, self.volume_price(node_class))
         instance = replace(instance, created=self._clock.now())
         self._launched[launched.id] = instance

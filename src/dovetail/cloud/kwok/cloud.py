@@ -19,7 +19,7 @@ from dovetail.base.errors import (
     InstanceNotFound,
     NotFound,
 )
-from dovetail.cloud.choice import Request, choose, list_price
+from dovetail.cloud.choice import Request, choose
 from dovetail.cloud.inert import Inert, PlainMachines
 from dovetail.cloud.kwok import machine
 from dovetail.cloud.provider import Instance, Machines, Overlay, as_sold, check_ready
@@ -111,7 +111,7 @@ class KwokCloud(Inert):
             key=lambda one: (one.offering.price, one.instance_type.name, one.offering.zone),
         )
         made = machine.instance(chosen, claim, self._clock.now())
-        made = replace(made, price=list_price(self._types, chosen))
+        made = replace(made, price=chosen.offering.asked)
         delay = parse_duration(node_class.spec.node_registration_delay)
         node = machine.node(made, claim)
         if delay:

@@ -24,7 +24,7 @@ from dovetail.cloud import catalog, eventbridge
 from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.catalog.labels import TENANCY, tenancy
-from dovetail.cloud.choice import Candidate, Pool, Request, SpotRange, by_price_and_depth, choose, list_price
+from dovetail.cloud.choice import Candidate, Pool, Request, SpotRange, by_price_and_depth, choose
 from dovetail.cloud.inert import EndlessSupply, NoSelectors, PlainMachines
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
 from dovetail.cloud.interruption import ENDS_AFTER, Impairment, InterruptionKind, instance_id
@@ -407,8 +407,7 @@ class SimulatedCloud:
         self._launches[name] += 1
         call = f"{name}/{self._launches[name]}"
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
-        sold = self.instance_types(node_class)
-        types = overlay(sold)
+        types = overlay(self.instance_types(node_class))
         try:
             choice = choose(types, request, self._spot)
         except InsufficientCapacity as error:
@@ -427,7 +426,7 @@ class SimulatedCloud:
 
         chosen, subnet = self._allocate((lambda: found, beyond), call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
-        instance = replace(instance, price=list_price(sold, chosen))
+        instance = replace(instance, price=chosen.offering.asked)
         instance = self._begin(instance, claim, node_class, chosen, subnet, resolution)
         for callback in self._started:
             callback(instance, claim)
