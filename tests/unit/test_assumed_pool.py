@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dovetail.cli.main import run
 from dovetail.cloud import catalog
@@ -164,3 +165,95 @@ def test_what_pods_on_nodes_of_another_cloud_would_cost_is_said(
     assert "$0.0000" not in captured.out
     assert ("Nodes are on " in captured.err) is bool(cloud)
     assert cloud in captured.err
+
+
+def _of_group(
+    name: str, group: str, kind: str, own: dict[str, str], *taints: dict[str, str], **more: str
+) -> str:
+    stamped = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": kind,
+        "topology.kubernetes.io/zone": "us-east-1a",
+        "eks.amazonaws.com/nodegroup": group,
+        "eks.amazonaws.com/capacityType": "ON_DEMAND",
+        "alpha.eksctl.io/cluster-name": "shop",
+        **own,
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": stamped},
+        "spec": {"taints": list(taints)},
+        "status": {"allocatable": {"cpu": "1900m", "memory": "6Gi", "pods": "20", **more}},
+    }
+    return json.dumps(node)
+
+
+_ASIDE = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+_GOING = {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}
+_LEARNING = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: learning}
+spec:
+  nodeSelector: {team: ml}
+  containers:
+  - name: c
+    image: i
+    resources: {requests: {cpu: 2}, limits: {nvidia.com/gpu: 1}}
+"""
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Path:
+    """A cluster of two managed groups, one of them with labels and taints of its own."""
+    file = tmp_path / "cluster.yaml"
+    plain = [_of_group(f"a{index}", "plain", "m5.large", {"rack": str(index)}) for index in range(2)]
+    gpu = _of_group("g", "GPU_1", "g4dn.xlarge", {"team": "ml", "nvidia.com/gpu.count": "1"}, _ASIDE, _GOING)
+    file.write_text("\n---\n".join([WEB, *plain, gpu, _LEARNING]))
+    return file
+
+
+def test_each_kind_of_nodes_has_a_pool(groups: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "-f", str(groups), "--region", "us-east-1", "--work", "100000", "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert (
+        "no NodePool is given, so 2 are assumed (assumed-gpu-1, assumed-plain), one for each" in captured.err
+    )
+    found = json.loads(captured.out)
+    assert found["unschedulable"] == []
+    pools = {claim["nodePool"]: claim for claim in found["nodeClaims"]}
+    assert pools["assumed-gpu-1"]["pods"] == ["default/learning"]
+    assert pools["assumed-gpu-1"]["instanceType"].startswith("g")
+
+
+def test_the_pools_are_written(groups: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pools = tmp_path / "pools.yaml"
+    asking = ("plan", "-f", str(groups), "--region", "us-east-1", "--work", "100000", "-o", "json")
+    assert run([*asking, "--write-pools", str(pools)]) == 0
+    captured = capsys.readouterr()
+    assert f"the assumed NodePools are in {pools}" in captured.err
+    text = pools.read_text()
+    assert "&" not in text and "role: KarpenterNodeRole-shop" in text
+    node_class, gpu, plain = yaml.safe_load_all(text)
+    assert node_class["kind"] == "EC2NodeClass"
+    template = gpu["spec"]["template"]
+    assert template["metadata"]["labels"] == {"team": "ml"}
+    assert template["spec"]["taints"] == [_ASIDE]
+    assert "metadata" not in plain["spec"]["template"]
+    assert run([*asking, "-f", str(pools), "--reproducible"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    first = json.loads(captured.out)
+    assert again["nodeClaims"] == first["nodeClaims"]
+    assert run([*asking, "-f", str(pools), "--write-pools", str(pools)]) == 2
+    assert "NodePools are given, so that none is assumed" in capsys.readouterr().err
+
+
+def test_a_replay_assumes_them_too(groups: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(groups), "--region", "us-east-1", "--until", "5m", "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert "so 2 are assumed" in captured.err
+    summary = json.loads(captured.out)
+    assert summary["nodes"]["launched"] >= 1
+    assert summary["pods"]["bound"] == summary["pods"]["created"] == 4

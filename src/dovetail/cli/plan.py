@@ -37,6 +37,7 @@ def plan(
     reproducible: Annotated[bool, Parameter(negative="")] = False,
     trace: Path | None = None,
     report: Path | None = None,
+    write_pools: Path | None = None,
     savings_plan: str = "",
     savings_plan_discount: str = "28%",
     output: Output = "table",
@@ -44,7 +45,7 @@ def plan(
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
 
     The manifests hold NodePools and, with --region, the EC2NodeClasses that these name; without any pool one
-    is assumed that buys what the nodes are like, or on demand c, m and r, and a note says so. Every pod
+    is assumed for each kind of nodes, or one that buys c, m and r on demand, and a note says so. Every pod
     without a node is pending. Deployments, StatefulSets, ReplicaSets and Jobs count with all the pods that
     they ask for and that are not among the manifests, CronJobs with one run, DaemonSets as overhead of every
     node. Nodes and NodeClaims are filled first. Nothing is changed anywhere.
@@ -78,6 +79,8 @@ def plan(
         columns, moves.
     report
         Write an HTML report to this file: the plan, and a picture of how the solver found it.
+    write_pools
+        Write the NodePools that are assumed where none is given, and their EC2NodeClass, to this file.
     savings_plan
         Dollars an hour of a Compute Savings Plan, such as 18: how much of it is used now, and with the plan.
         The plan itself is found at list prices.
@@ -89,7 +92,9 @@ def plan(
     from rich.console import Group
     from rich.text import Text
 
+    from dovetail.base.writing import unwritten, write_whole
     from dovetail.cli import plan_output
+    from dovetail.cli.assumed_pool import written_pools
     from dovetail.cli.messages import note
     from dovetail.cli.plan_buffers import Buffers, after_pods, buffer_document, buffer_lines, kept_of
     from dovetail.cli.plan_classes import closed_pools, reasoned
@@ -106,6 +111,12 @@ def plan(
 
     check_target(report)
     question = question or Question()
+    if write_pools is not None:
+        try:
+            write_whole(write_pools, written_pools(question.reading))
+        except OSError as error:
+            raise unwritten(error, "--write-pools") from None
+        note(f"the assumed NodePools are in {write_pools}")
     wanted, search = conditions(fail_on), question.search()
     committed = savings_plan_of(savings_plan, savings_plan_discount)
     problem, copied = question.with_copies()

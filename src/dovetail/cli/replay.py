@@ -66,6 +66,7 @@ def replay(
     from rich.console import Console
 
     from dovetail.api.core import Node
+    from dovetail.cli.assumed_pool import with_pool
     from dovetail.cli.plan_input import refuse_twins
     from dovetail.cli.region import refuse_unknown_region, resolve
     from dovetail.cli.runs_output import time_of
@@ -93,6 +94,9 @@ def replay(
     for line in reading.notes:
         note(line)
     refuse_twins(reading.manifests)
+    reading, assumed_pools = with_pool(reading)
+    if assumed_pools:
+        note(assumed_pools)
     nodes = [item.object for item in reading.manifests if isinstance(item.object, Node)]
     place = resolve(region, nodes, os.environ)
     if place is None:

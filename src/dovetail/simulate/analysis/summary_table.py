@@ -29,7 +29,8 @@ def summary_table(summary: Summary) -> RenderableType:
     """What happened, how long pods waited and why, what it cost, and what of it is assumed."""
     sections: list[tuple[str, RenderableType]] = [("", _figures(summary))]
     if summary.waiting.pods:
-        sections.append((f"Where the time of {summary.waiting.pods} waiting pods went", _parts(summary)))
+        pods = f"{summary.waiting.pods} waiting pod{'s' if summary.waiting.pods > 1 else ''}"
+        sections.append((f"Where the time of {pods} went", _parts(summary)))
         sections.append(("Who waited longest, and what would have made it shorter", _owners(summary)))
     if summary.hpa_at_maximum:
         sections.append(("Autoscalers at their maximum", _maximum(summary)))

@@ -62,11 +62,6 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
     """What of the cluster goes along. Raises InputError where nothing could be bought or run."""
     written = [item.document for item in manifests]
     found = Beginning()
-    if not any(document["kind"] == "NodePool" for document in written):
-        raise InputError(
-            "the snapshot has no NodePool, so nothing can be bought",
-            remedy="add a manifest of one: dovetail replay SNAPSHOT more.yaml",
-        )
     uids = {document["metadata"].get("uid") for document in written} - {None}
     left = Counter[str]()
     refused: dict[str, str] = {}
@@ -96,7 +91,7 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
         found.assumed["objects that the simulated API server does not take"] = (
             f"{len(refused)} are left out, the first is {key}: {why}"
         )
-    if not any(document["kind"] == "NodePool" for document in found.manifests):
+    if refused and not any(document["kind"] == "NodePool" for document in found.manifests):
         raise InputError(f"the snapshot has no NodePool that can be played: {next(iter(refused.values()))}")
     _add_priorities(written, found)
     _add_runtimes(written, found)
