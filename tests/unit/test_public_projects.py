@@ -63,6 +63,7 @@ def workload(kind: str, replicas: int = 1, name: str = "x", **rest: Any) -> dict
 SERVICE = one("v1", "Service", {"selector": {"app": "x"}, "ports": [{"port": 80}]})
 
 # What a project's files hold, how many pods are planned for, and the notes about what is of other groups.
+_MADE = ": what its operator makes ({}) is not here (kubectl get pods -A -o yaml)"
 PROJECTS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
     "a shop of microservices": (
         [workload("Deployment", 1, f"service-{n}") for n in range(10)]
@@ -80,7 +81,7 @@ PROJECTS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
         ],
         2,
         [
-            "1 Prometheus of monitoring.coreos.com ignored",
+            f"1 Prometheus of monitoring.coreos.com ignored{_MADE.format('spec.replicas')}",
             "1 PrometheusRule of monitoring.coreos.com ignored",
             "12 ServiceMonitor of monitoring.coreos.com ignored",
         ],
@@ -119,7 +120,10 @@ PROJECTS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
             *(one("kafka.strimzi.io/v1beta2", "KafkaTopic", {"partitions": 3}, f"t{n}") for n in range(3)),
         ],
         1,
-        ["1 Kafka of kafka.strimzi.io ignored", "3 KafkaTopic of kafka.strimzi.io ignored"],
+        [
+            f"1 Kafka of kafka.strimzi.io ignored{_MADE.format('spec.kafka.replicas')}",
+            "3 KafkaTopic of kafka.strimzi.io ignored",
+        ],
     ),
     "the Airflow chart": (
         [
@@ -136,7 +140,7 @@ PROJECTS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
             one("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"executor": {"instances": 2}}),
         ],
         1,
-        ["1 SparkApplication of sparkoperator.k8s.io ignored"],
+        [f"1 SparkApplication of sparkoperator.k8s.io ignored{_MADE.format('spec.executor.instances')}"],
     ),
     "Knative": (
         [one("serving.knative.dev/v1", "Service", {"template": {"spec": TEMPLATE["spec"]}}, "hello")],

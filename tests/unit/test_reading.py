@@ -344,3 +344,15 @@ def test_what_is_no_part_of_anything_is_refused_as_it_is(tmp_path: Path, part: s
     new.write_text(part)
     with pytest.raises(InputError, match=message):
         read([new], onto=read([old]).manifests)
+
+
+def test_a_template_of_an_operator_that_counts_otherwise(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    containers = "containers: [{name: elasticsearch, resources: {requests: {cpu: 2}}}]"
+    file.write_text(
+        "apiVersion: elasticsearch.k8s.elastic.co/v1\nkind: Elasticsearch\nmetadata: {name: logs}\n"
+        f"spec: {{nodeSets: [{{name: hot, count: 3, podTemplate: {{spec: {{{containers}}}}}}}]}}\n"
+    )
+    reading = read([file])
+    assert reading.notes == ("1 Elasticsearch of elasticsearch.k8s.elastic.co counted as workload: 3 pods",)
+    assert [item.object.metadata.name for item in reading.manifests] == ["logs-hot"]

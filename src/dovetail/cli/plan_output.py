@@ -397,6 +397,18 @@ def _shown_parts(plan: Plan, more: Sequence[Copies]) -> str:
     return f" ({', '.join(shown)})" if len(shown) > 1 else ""
 
 
+# Why a pod goes elsewhere than planned, as causes of the forecast are told.
+_CAUSES = {
+    "score": "another node is as good",
+    "order": "pods before had taken the room",
+    "priority": "pods of a higher priority had taken it",
+    "spread": "its spread allowed no other at its turn",
+    "affinity": "rules between pods allowed no other at its turn",
+    "taint": "its node was not up yet",
+    "other": "of another cause",
+}
+
+
 def _outlook(plan: Plan, placed: Forecast) -> str:
     """What comes of it once kube-scheduler has placed the pods."""
     count = len(placed.outcomes)
@@ -414,7 +426,7 @@ def _outlook(plan: Plan, placed: Forecast) -> str:
         text = f"Expected to be realised at ${_dollars(expected):.4f}/h ({more} {tries})"
     causes = Counter(placed.causes.values()).most_common()
     if causes:
-        named = ", ".join(f"{cause} {pods}" for cause, pods in causes)
+        named = ", ".join(f"{pods} as {_CAUSES.get(cause, cause)}" for cause, pods in causes)
         text += f"; {placed.here:.0%} of the pods go where planned, others elsewhere ({named})"
     if placed.stranded:
         text += f"; {_some(placed.stranded)} may find no place then"

@@ -15,7 +15,8 @@ Document = dict[str, Any]
 
 # Knative counts by annotations of the template.
 _MIN_SCALES = ("autoscaling.knative.dev/min-scale", "autoscaling.knative.dev/minScale")
-_COUNTS = ("replicas", "parallelism")
+_COUNTS = ("replicas", "parallelism", "count")  # the last is Elasticsearch's
+_TEMPLATES = ("template", "podTemplate")
 _DEEPEST = 12
 
 
@@ -26,6 +27,7 @@ class _Group:
     path: str
     name: str  # what distinguishes it from other groups of the object; empty for `spec` itself
     owner: Document  # the map that holds the template
+    template: Document
     replicas: int
 
 
@@ -58,12 +60,12 @@ def _groups(value: Any, path: str, name: str, copies: int, depth: int) -> Iterat
     counts = [value[key] for key in _COUNTS if type(value.get(key)) is int and value[key] >= 0]
     copies *= counts[0] if counts else 1
     for key, item in value.items():
-        if key == "template" and _is_pod_template(item):
+        if key in _TEMPLATES and _is_pod_template(item):
             replicas = copies if counts else _min_scale(item, copies)
-            yield _Group(path, name, value, replicas)
+            yield _Group(path, name, value, item, replicas)
         elif isinstance(item, dict | list):
             yield from _groups(
-                item, f"{path}.{key}", name if key in ("template", "spec") else key, copies, depth + 1
+                item, f"{path}.{key}", name if key in (*_TEMPLATES, "spec") else key, copies, depth + 1
             )
 
 
@@ -88,7 +90,7 @@ def _min_scale(template: Document, otherwise: int) -> int:
 def _workload(document: Document, kind: str, group: _Group) -> Document:
     meta = document["metadata"] if isinstance(document.get("metadata"), dict) else {}
     name = f"{meta.get('name', '')}-{group.name}".lower() if group.name else meta.get("name", "")
-    template = group.owner["template"]
+    template = group.template
     template_meta = template["metadata"] if isinstance(template.get("metadata"), dict) else {}
     labels = template_meta.get("labels")
     labels = labels if isinstance(labels, dict) and labels else {"app": name}
