@@ -224,3 +224,23 @@ def test_bad_questions_are_refused(
     error = capsys.readouterr().err
     assert complaint in error
     assert "Traceback" not in error
+
+
+def test_manifests_beside_themselves_do_not_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They say more than a snapshot does: arguments, probes, annotations of sidecars."""
+    file = tmp_path / "app.yaml"
+    file.write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n"
+        "  selector: {matchLabels: {app: web}}\n  template:\n"
+        "    metadata: {labels: {app: web}, annotations: {sidecar.istio.io/proxyCPU: 100m}}\n"
+        "    spec: {containers: [{name: c, image: i, args: [a], resources: {requests: {cpu: 1}}}]}\n"
+    )
+    assert run(["diff", str(file), "-f", str(file), "--region", "us-east-1"]) == 0
+    first = capsys.readouterr().out
+    assert "->" not in first and "Not compared" not in first
+    other = tmp_path / "other.yaml"
+    other.write_text(file.read_text().replace("args: [a]", "args: [b]"))
+    assert run(["diff", str(file), "-f", str(other), "--region", "us-east-1"]) == 0
+    assert "spec.template.spec.containers[c].args: [a] -> [b]" in capsys.readouterr().out

@@ -228,7 +228,7 @@ class _Change:
     @staticmethod
     def of(old: Reading, fresh: Sequence[Manifest], *, redact: bool) -> _Change:
         from dovetail.api.redact import redacted
-        from dovetail.reading import Reading, read_objects
+        from dovetail.reading import read_objects
         from dovetail.simulate.questions.change import field_changes
 
         known = {item.written: item for item in old.manifests}
@@ -241,7 +241,8 @@ class _Change:
             if there is None:
                 added.append(item.written)
             else:
-                if redact:
+                # Of manifests, other than of a snapshot, all that they say can be compared.
+                if redact and redacted(there.document) == there.document:
                     document = redacted(document)
                     gone = field_changes(document, item.document)
                     left_out += (f"{' '.join(item.written)}: {one.path}" for one in gone)
@@ -252,7 +253,7 @@ class _Change:
             merged.append(item.located.with_value(document))
         names = {item.written for item in fresh}
         kept = tuple(item for item in old.manifests if item.written not in names)
-        after = Reading((*kept, *read_objects(merged).manifests), old.notes, old.left_out)
+        after = replace(old, manifests=(*kept, *read_objects(merged).manifests))
         return _Change(old, after, changed, tuple(added), tuple(left_out))
 
 

@@ -144,7 +144,8 @@ def _offer(item: Offer) -> str:
 
 
 def _nodes(found: NodesVerdict) -> RenderableType:
-    table = new_table(f"The {found.total} nodes that are there or planned")
+    those = f"The {found.total} nodes that are" if found.total > 1 else "The node that is"
+    table = new_table(f"{those} there or planned")
     table.add_column("Nodes", justify="right")
     table.add_column("What they say")
     for reason, count in found.reasons:
