@@ -13,6 +13,7 @@ from dataclasses import replace
 from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.workloads import StorageClass
+from dovetail.base.clock import MINUTE
 from dovetail.base.errors import PlannerFailed, in_one_line
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.buy import Buyer
@@ -23,6 +24,8 @@ from dovetail.model import labels
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.volumes import VolumeIndex
+
+_MOVES = 2 * MINUTE  # how long purchases wait for pods that move
 
 Ask = Callable[[Problem], Awaitable[Plan]]
 
@@ -35,6 +38,7 @@ class RoomKeeper:
         self._intake = intake
         self._buyer = buyer
         self._ask = ask
+        self._moves_since: int | None = None  # by the monotonic clock
         self._made: dict[str, frozenset[str]] = {}  # by name of a claim: the buffers that it was bought for
 
     async def keep(self, limited: Collection[str]) -> None:
@@ -64,7 +68,8 @@ class RoomKeeper:
             left = (*left, *(one.pod for one in plan.unschedulable))
             places |= plan.existing
             vain = self._in_vain(problem, places.keys())
-            claims = {claim.name: claim for claim in plan.claims if not _of(claim, known) & vain}
+            wanted = () if plan.claims and self._in_motion() else plan.claims
+            claims = {claim.name: claim for claim in wanted if not _of(claim, known) & vain}
             bought: list[tuple[str, PlannedClaim]] = []
             try:
                 # Without their pods: none waits for its node, so that it opens at once.
@@ -81,6 +86,24 @@ class RoomKeeper:
                 self._done(asked, where, new, (*left, *refused))
         else:
             self._done(asked, {}, (), left)
+
+    def _in_motion(self) -> bool:
+        """True iff pods of nodes that go are on their way, for two minutes at most.
+
+        Until they have moved it does not show where there is room, and how pods are spread: after a command
+        of consolidation that had a place for all, a node was bought for a buffer within a second.
+        """
+        now = self._context.clock.monotonic()
+        if not self._moving():
+            self._moves_since = None
+            return False
+        if self._moves_since is None:
+            self._moves_since = now
+        return now - self._moves_since < _MOVES
+
+    def _moving(self) -> tuple[Pod, ...]:
+        """Those pods."""
+        return self._intake.moving()
 
     def _in_vain(self, problem: Problem, used: Collection[str]) -> frozenset[str]:
         """Buffers for which a node was bought that is up, and that neither they nor pods have any use for.
