@@ -52,7 +52,8 @@ def prepared(cluster: ControlPlane) -> ControlPlane:
 def account(whole: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The kubeconfig of the account that the chart makes for the controller."""
     name = ("--set", "fullnameOverride=e2e", "--set", "serviceAccount.name=e2e")
-    gates = ("--set", "settings.featureGates.nodeOverlay=true")
+    opened = "settings.featureGates.nodeOverlay=true,settings.featureGates.nodeRepair=true"
+    gates = ("--set", opened)
     settings = ("--set", "settings.provider=kwok", "--set", "replicas=0", "--skip-crds", *gates)
     where = ("--namespace", ACCOUNT_SPACE, "--create-namespace")
     whole.run("helm", "install", "e2e", str(CHARTS / "dovetail"), *where, *name, *settings)
