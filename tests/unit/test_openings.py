@@ -184,9 +184,13 @@ def test_a_planned_node_is_in_the_partition_that_its_claim_asks_for() -> None:
     assert found == {"1": 2, "2": 2, "3": 2}
 
 
-def played(problem: Problem, plan: Plan) -> Filled:
+def played(problem: Problem, plan: Plan, beyond: int = 0) -> Filled:
+    """With so many thousandths of their memory more on nodes than planned."""
     pods = {one.key: one for one in problem.pods}
     nodes = [planned_node(problem, one, pods) for one in plan.claims]
+    for number, node in enumerate(nodes):
+        memory = node.allocatable[MEMORY] + node.capacity[MEMORY] * beyond // 1_000
+        nodes[number] = replace(node, allocatable={**node.allocatable, MEMORY: memory})
     made = Openings(ClusterView(map(NodeView.planned, nodes)), problem.pods, [node.name for node in nodes])
     turns = groupby(plan.claims, lambda one: one.opens or one.name)
     return made.play(tuple(tuple(one.name for one in some) for _, some in turns))
@@ -207,6 +211,19 @@ def test_a_plan_is_made_for_the_order_in_which_its_nodes_are_filled(rule: str) -
     assert refitted(problem, plan) == found
     if rule == "plain":
         assert not played(problem, found).left
+
+
+def test_a_plan_has_room_for_what_a_little_more_memory_on_its_nodes_shuts_out() -> None:
+    """Of fourteen pods seven are planned onto each of two nodes, with one of more CPUs; eight fit on the first
+    with 60 MiB more.
+    """
+    web = [pod(f"a-{number:02}", "web", (900, 4066), {}) for number in range(14)]
+    problem = asked([*web, *(pod(f"b-{number}", "api", (1500, 256), {}) for number in range(2))])
+    plan = solve(problem, Budget(work=100_000))
+    assert [one.key for one in played(problem, plan, 10).left] == ["default/b-1"]
+    found = refitted(problem, plan)
+    assert not verify(problem, found)
+    assert [len(played(problem, found, beyond).left) for beyond in (0, 3, 8, 15)] == [0, 0, 0, 0]
 
 
 def test_what_is_clear_stays_as_it_is() -> None:

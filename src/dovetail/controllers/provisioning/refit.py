@@ -25,9 +25,10 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from dovetail.api.core import Pod
+from dovetail.base.streams import stream
 from dovetail.controllers.provisioning.by_queue import BIASES, DRAWS, PARTS, ByQueue, Followed
 from dovetail.controllers.provisioning.causes import leans_on
 from dovetail.controllers.provisioning.exchange import owner_of
@@ -71,6 +72,10 @@ AT_ONCE = 102
 # Work for a question, in 50 ms of it: most are about some of the pods. zones-454 on nodes of 16 CPUs at least
 # is planned at $14.25 an hour with little, at 13.03 with more.
 LITTLE_WORK, MORE_WORK = 1, 6
+# How nodes may turn out, of their memory in thousandths of a percent beyond what plans count on, as simulated
+# ones do; draws for each plan, where a play takes 50 ms at most, and orders that are tried in each.
+MORE_MEMORY = 200, 1_500
+DRAWS_OF_MEMORY, DRAWN_PLAYS = 4, 12
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
 
 Ask = Callable[[Problem, int], Awaitable[Plan]]  # the solver, with so much work
@@ -90,6 +95,15 @@ class _Played:
         return self.hourly, len(self.filled.left)
 
 
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """What was played, and what it costs in the mean of draws; `worst` is the one that leaves most over."""
+
+    played: _Played
+    hourly: int
+    worst: _Played
+
+
 class Refit:
     """Of one problem. `pause` is awaited between two plays, which take some ten milliseconds each."""
 
@@ -106,6 +120,7 @@ class Refit:
         self._there = [node for node in problem.nodes if not node.in_flight]
         self._resolve = resolver()
         self._steps = MOST_STEPS  # that are left
+        self._draws = DRAWS_OF_MEMORY if len(problem.pods) <= MOST_PODS else 1
 
     async def better(self, plan: Plan) -> Plan:
         """The plan, or one that is expected to cost less; its claims in the order in which they open."""
@@ -176,14 +191,16 @@ class Refit:
         """The plan's nodes at once, and others for what is left over; None where that costs more than `most`,
         or pods are still left over in the end.
         """
-        first = len(plan.claims)
+        ends = [0]  # of the plan's nodes, and of those of each round, which open at once as well
         for number in range(ROUNDS):
-            if plan.cost.hourly > most or len(plan.claims) - first > MOST_NODES:
+            ends.append(len(plan.claims))
+            if plan.cost.hourly > most or ends[-1] - ends[1] > MOST_NODES:
                 break
             nodes, pods = self._nodes(plan), self._to_play(plan)
             openings = Openings(self._view(nodes.values()), pods, nodes)
             names = tuple(nodes)
-            filled = await self._paused(openings.playing((names[:first], *one_by_one(names[first:]))))
+            groups = tuple(names[start:end] for start, end in pairwise(ends))
+            filled = await self._paused(openings.playing(groups))
             self._steps -= openings.steps
             played = _Played(plan, nodes, filled, plan.cost.hourly)
             if not filled.left:
@@ -198,23 +215,72 @@ class Refit:
         return None
 
     async def _surest(self, found: Sequence[_Played]) -> _Played:
-        """What costs least if nodes may have a little more memory than planned as well.
+        """What costs least in the mean of what memory nodes may turn out to have, with what it lacks then.
 
-        How much an instance has is not known before one of its type was there, and plans count on little. Of
-        a plan for 532 pods 29 of 4 GiB were on a node that was to take 28; that left no CPUs for others, and
-        60 pods were left over in the end.
+        How much an instance has is not known before one of its type was there, and plans count on little.
+        Where more fits on a node than planned, others are shut out of the next one: of a plan for 532 pods 29
+        of 4 GiB were on a node that was to take 28, and 60 pods were left over in the end.
         """
-        best, least = found[0], 0
-        for one in sorted(found, key=lambda one: one.rank):
-            if least and one.hourly >= least:
+        first, *others = sorted(found, key=lambda one: one.rank)
+        best, known = await self._weighed(first), {_kind(first)}
+        for one in others:
+            if one.hourly >= best.hourly:
                 break
-            nodes = {name: _roomier(node) for name, node in one.nodes.items()}
-            openings = Openings(self._view(nodes.values()), self._to_play(one.plan), nodes)
-            filled = await self._paused(openings.playing(one.filled.groups))
-            hourly = max(one.hourly, one.plan.cost.hourly + await self._more(one.plan, nodes, filled))
-            if not least or hourly < least:
-                best, least = one, hourly
-        return best
+            if _kind(one) not in known:
+                known.add(_kind(one))
+                weighed = await self._weighed(one)
+                best = weighed if weighed.hourly < best.hourly else best
+        return await self._with_what_lacks(best)
+
+    async def _weighed(self, played: _Played) -> _Weighed:
+        drawn = [await self._drawn(played, number) for number in range(self._draws)]
+        hourly = sum(one.hourly for one in drawn) // len(drawn)
+        return _Weighed(played, hourly, max(drawn, key=lambda one: one.filled.weight))
+
+    async def _drawn(self, played: _Played, number: int) -> _Played:
+        """What becomes of it with nodes of other memory, another one for each number."""
+        nodes, plan = {name: _roomier(node, number) for name, node in played.nodes.items()}, played.plan
+        openings = Openings(self._view(nodes.values()), self._to_play(plan), nodes)
+        filled = await self._paused(openings.playing(played.filled.groups))
+        if filled.left and len(self._problem.pods) <= FEW_PODS:
+            for found in openings.search(filled.turns, DRAWN_PLAYS):  # as is done when they are up
+                filled = found
+                await self._pause()
+        return _Played(plan, nodes, filled, plan.cost.hourly + await self._more(plan, nodes, filled))
+
+    async def _with_what_lacks(self, best: _Weighed) -> _Played:
+        """The same with nodes for what is left over in the draw in which that is most: a second plan would
+        buy them later.
+        """
+        most = best.hourly * AT_ONCE // 100
+        for number in range(ROUNDS):
+            if best.played.filled.left or not best.worst.filled.left:
+                break
+            following = await self._relieved(best, f"more-{number}")
+            weighed = await self._weighed(following) if following is not None else None
+            if weighed is None or weighed.hourly > most:
+                break
+            best = weighed
+        return best.played
+
+    async def _relieved(self, best: _Weighed, tag: str) -> _Played | None:
+        """With nodes for these pods, which open last; None where some have no place on such, or a claim would
+        be left without pods.
+        """
+        plan, worst, groups = best.played.plan, best.worst, best.played.filled.groups
+        question = self._question(worst.filled.left, worst.nodes, worst.filled, worst.nodes)
+        part = await self._ask(question, LITTLE_WORK)
+        gone = {key for claim in part.claims for key in claim.pods}
+        kept = [self._holding(one, [key for key in one.pods if key not in gone]) for one in plan.claims]
+        held = [claim for claim in kept if claim is not None and claim.pods]
+        if not gone or part.relaxed or part.unschedulable or len(held) < len(kept):
+            return None
+        more = [replace(one, name=f"{one.pool}-{tag}-{n}") for n, one in enumerate(part.claims)]
+        made = replace(self._with(plan, [*held, *more], {}), work=plan.work + part.work)
+        nodes = self._nodes(made)
+        openings = Openings(self._view(nodes.values()), self._to_play(made), nodes)
+        filled = await self._paused(openings.playing((*groups, *one_by_one(one.name for one in more))))
+        return _Played(made, nodes, filled, made.cost.hourly + await self._more(made, nodes, filled))
 
     async def _paused(self, playing: Generator[None, None, Filled]) -> Filled:
         """What the play comes to, with pauses."""
@@ -461,10 +527,17 @@ def _in_order(played: _Played) -> Plan:
     return replace(played.plan, claims=tuple(order))
 
 
-def _roomier(node: ExistingNode) -> ExistingNode:
-    """With as much more memory than planned as simulated nodes have at most: 0.4 to 1.6 %."""
-    memory = node.allocatable.get(MEMORY, 0)
-    return replace(node, allocatable={**node.allocatable, MEMORY: memory + memory // 64})
+def _kind(played: _Played) -> tuple[int, int]:
+    """Draws of plans by the queue often come to the same one, with other names."""
+    return played.plan.cost.hourly, len(played.nodes)
+
+
+def _roomier(node: ExistingNode, number: int) -> ExistingNode:
+    """With so much more memory than planned as nodes of its type have in that draw."""
+    memory, kind = node.allocatable.get(MEMORY, 0), node.labels.get(labels.INSTANCE_TYPE, "")
+    share = stream(number, kind, "memory of a draw").randrange(*MORE_MEMORY)
+    more = node.capacity.get(MEMORY, 0) * share // 100_000
+    return replace(node, allocatable={**node.allocatable, MEMORY: memory + more})
 
 
 def _types(problem: Problem, pool: str) -> dict[str, InstanceType]:
