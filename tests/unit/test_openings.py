@@ -214,8 +214,8 @@ def test_a_plan_is_made_for_the_order_in_which_its_nodes_are_filled(rule: str) -
 
 
 def test_a_plan_has_room_for_what_a_little_more_memory_on_its_nodes_shuts_out() -> None:
-    """Of fourteen pods seven are planned onto each of two nodes, with one of more CPUs; eight fit on the first
-    with 60 MiB more.
+    """Of fourteen pods seven are planned onto each of two nodes, beside one of more CPUs; with 60 MiB more
+    eight fit on the first.
     """
     web = [pod(f"a-{number:02}", "web", (900, 4066), {}) for number in range(14)]
     problem = asked([*web, *(pod(f"b-{number}", "api", (1500, 256), {}) for number in range(2))])

@@ -73,7 +73,8 @@ AT_ONCE = 102
 # is planned at $14.25 an hour with little, at 13.03 with more.
 LITTLE_WORK, MORE_WORK = 1, 6
 # How nodes may turn out, of their memory in thousandths of a percent beyond what plans count on, as simulated
-# ones do; draws for each plan, where a play takes 50 ms at most, and orders that are tried in each.
+# ones do; draws for each plan, where a play takes 50 ms at most, and orders that are tried in each. As much
+# more on all nodes passed a plan for 102 pods that leaves one or two over in each of six draws.
 MORE_MEMORY = 200, 1_500
 DRAWS_OF_MEMORY, DRAWN_PLAYS = 4, 12
 MOST_BESIDE = 500  # nodes that are there, with which openings are not played
@@ -221,21 +222,28 @@ class Refit:
         Where more fits on a node than planned, others are shut out of the next one: of a plan for 532 pods 29
         of 4 GiB were on a node that was to take 28, and 60 pods were left over in the end.
         """
-        first, *others = sorted(found, key=lambda one: one.rank)
-        best, known = await self._weighed(first), {_kind(first)}
-        for one in others:
-            if one.hourly >= best.hourly:
+        best: _Weighed | None = None
+        known = set[tuple[int, int]]()
+        for one in sorted(found, key=lambda one: one.rank):
+            if best is not None and one.hourly >= best.hourly:
                 break
-            if _kind(one) not in known:
-                known.add(_kind(one))
-                weighed = await self._weighed(one)
-                best = weighed if weighed.hourly < best.hourly else best
+            # Draws of plans by the queue often come to the same one, with other names.
+            kind = one.plan.cost.hourly, len(one.nodes)
+            if kind not in known:
+                known.add(kind)
+                best = await self._weighed(one, best.hourly if best is not None else 0) or best
+        assert best is not None  # the first is weighed to the end
         return await self._with_what_lacks(best)
 
-    async def _weighed(self, played: _Played) -> _Weighed:
-        drawn = [await self._drawn(played, number) for number in range(self._draws)]
-        hourly = sum(one.hourly for one in drawn) // len(drawn)
-        return _Weighed(played, hourly, max(drawn, key=lambda one: one.filled.weight))
+    async def _weighed(self, played: _Played, most: int) -> _Weighed | None:
+        """None as soon as it shows that it costs as much as the `most`, 0 being no limit, or more."""
+        drawn, hourly, least = list[_Played](), 0, played.plan.cost.hourly
+        for number in range(self._draws):
+            drawn.append(await self._drawn(played, number))
+            hourly += drawn[-1].hourly
+            if most and hourly + least * (self._draws - number - 1) >= most * self._draws:
+                return None
+        return _Weighed(played, hourly // self._draws, max(drawn, key=lambda one: one.filled.weight))
 
     async def _drawn(self, played: _Played, number: int) -> _Played:
         """What becomes of it with nodes of other memory, another one for each number."""
@@ -257,8 +265,8 @@ class Refit:
             if best.played.filled.left or not best.worst.filled.left:
                 break
             following = await self._relieved(best, f"more-{number}")
-            weighed = await self._weighed(following) if following is not None else None
-            if weighed is None or weighed.hourly > most:
+            weighed = await self._weighed(following, most) if following is not None else None
+            if weighed is None:
                 break
             best = weighed
         return best.played
@@ -525,11 +533,6 @@ def _in_order(played: _Played) -> Plan:
         replace(claims[name], opens=number) for number, names in enumerate(filled.groups, 1) for name in names
     )
     return replace(played.plan, claims=tuple(order))
-
-
-def _kind(played: _Played) -> tuple[int, int]:
-    """Draws of plans by the queue often come to the same one, with other names."""
-    return played.plan.cost.hourly, len(played.nodes)
 
 
 def _roomier(node: ExistingNode, number: int) -> ExistingNode:
