@@ -257,3 +257,17 @@ def test_a_replay_assumes_them_too(groups: Path, capsys: pytest.CaptureFixture[s
     summary = json.loads(captured.out)
     assert summary["nodes"]["launched"] >= 1
     assert summary["pods"]["bound"] == summary["pods"]["created"] == 4
+
+
+def test_a_chart_alone_has_the_devices_that_it_asks_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text("---\n".join([WEB, _LEARNING.replace("  nodeSelector: {team: ml}\n", "")]))
+    assert run(["plan", "-f", str(file), "--region", "us-east-1", "--work", "100000", "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert "amd64, categories c, g, m, p, r; " in captured.err
+    found = json.loads(captured.out)
+    assert found["unschedulable"] == []
+    kinds = {pod: claim["instanceType"] for claim in found["nodeClaims"] for pod in claim["pods"]}
+    assert kinds["default/learning"].startswith("g")

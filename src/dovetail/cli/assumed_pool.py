@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dovetail.api.codec import encode
-from dovetail.api.core import Node, Taint
+from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.errors import InputError
 from dovetail.base.yaml_writing import all_written
+from dovetail.cli.plan_copies import template_of
 from dovetail.model import labels
+from dovetail.model.podtemplate import Workload
 from dovetail.reading import Located, Reading, read_objects
 from dovetail.simulate.replay.nodes import own_labels
 
@@ -28,6 +30,13 @@ _GROUPS = (
     *("eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "kops.k8s.io/instancegroup"),
     *("cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"),
 )
+# Of those with devices, where pods ask for them.
+_DEVICES = {
+    "nvidia.com/gpu": frozenset({"g", "p"}),
+    "aws.amazon.com/neuron": frozenset({"inf", "trn"}),
+    "aws.amazon.com/neuroncore": frozenset({"inf", "trn"}),
+    "habana.ai/gaudi": frozenset({"dl"}),
+}
 _CLUSTER = "alpha.eksctl.io/cluster-name"
 _UNKNOWN_CLUSTER = "CLUSTER_NAME"
 # Of labels that are nobody's own: what runs on a node finds them out, or the tool that made it.
@@ -53,6 +62,7 @@ class _Alike:
     nodes: tuple[Node, ...]
     own: dict[str, str]
     taints: tuple[Taint, ...]
+    asked: frozenset[str] = frozenset()  # categories that pods need and no node is of
 
     @property
     def rules(self) -> tuple[Any, ...]:
@@ -75,7 +85,7 @@ class _Alike:
             found[0] for name in self.of_nodes(labels.INSTANCE_TYPE) if (found := re.match("[a-z]+", name))
         }
         special = own and not own & _CATEGORIES and bool(self.own or self.taints)
-        return sorted(own if special else own | _CATEGORIES)
+        return sorted(own if special else own | _CATEGORIES | self.asked)
 
     @property
     def capacity(self) -> list[str]:
@@ -94,7 +104,7 @@ def with_pool(reading: Reading) -> tuple[Reading, str]:
     """
     if _pools(reading):
         return reading, ""
-    found = _alike(_nodes(reading))
+    found = _found(reading)
     made = read_objects(Located(document) for document in _documents(found, _cluster(reading)))
     return replace(reading, manifests=(*reading.manifests, *made.manifests)), _said(found)
 
@@ -109,7 +119,7 @@ def written_pools(reading: Reading) -> str:
         )
     cluster = _cluster(reading)
     head = _HEAD.format(cluster=" (CLUSTER_NAME stands for it)" if cluster == _UNKNOWN_CLUSTER else "")
-    return head + all_written(_documents(_alike(_nodes(reading)), cluster))
+    return head + all_written(_documents(_found(reading), cluster))
 
 
 def _cloud_of(node: Node) -> str:
@@ -142,6 +152,25 @@ def _alike(nodes: Sequence[Node]) -> list[_Alike]:
         known = merged.get(one.rules)
         merged[one.rules] = replace(known, nodes=(*known.nodes, *members)) if known else one
     return list(merged.values()) or [_Alike("", (), {}, ())]
+
+
+def _found(reading: Reading) -> list[_Alike]:
+    """The kinds of nodes; that which any pod may go to also has devices that pods ask for and no node has."""
+    found = _alike(_nodes(reading))
+    devices: set[str] = set()
+    for item in reading.manifests:
+        made = item.object
+        if isinstance(made, Pod | Workload):
+            spec = made.spec if isinstance(made, Pod) else template_of(made).spec
+            for container in (*spec.containers, *spec.init_containers):
+                asked = {*container.resources.requests, *container.resources.limits}
+                devices.update(asked & _DEVICES.keys())
+    have = {category for one in found for category in one.categories}
+    wanted = frozenset[str]().union(*(_DEVICES[name] for name in devices if not _DEVICES[name] & have))
+    index = next((index for index, one in enumerate(found) if not one.own and not one.taints), None)
+    if index is None:
+        return found
+    return [*found[:index], replace(found[index], asked=wanted), *found[index + 1 :]]
 
 
 def _common_labels(nodes: Iterable[Node]) -> dict[str, str]:
