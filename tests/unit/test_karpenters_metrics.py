@@ -25,6 +25,9 @@ KARPENTERS = {
     "karpenter_nodes_drained_total": "nodepool",
     "karpenter_nodes_termination_duration_seconds": "nodepool",
     "karpenter_nodes_lifetime_duration_seconds": "nodepool",
+    "karpenter_nodes_reboots_total": "result",
+    "karpenter_nodes_reboot_duration_seconds": "result",
+    "karpenter_nodes_reboot_recovery_duration_seconds": "",
     **dict.fromkeys(
         (
             "karpenter_nodes_allocatable",
