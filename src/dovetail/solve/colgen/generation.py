@@ -20,7 +20,19 @@ from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance
-from dovetail.solve.tolerances import FEW, LINEAR, MANY, MOSTLY, NARROW, OPTIMAL, PASSES, PAYS, TRIES, WIDE
+from dovetail.solve.tolerances import (
+    FEW,
+    LINEAR,
+    MANY,
+    MOSTLY,
+    NARROW,
+    OPTIMAL,
+    PASSES,
+    PAYS,
+    SEVERAL,
+    TRIES,
+    WIDE,
+)
 
 NEW = 200  # patterns that one round adds
 FEW_NEW = 20  # when a round adds fewer, patterns are looked for in another way
@@ -199,7 +211,7 @@ class Generator:
         number = np.floor(now.nodes + LINEAR).astype(np.int64)
         order = np.argsort(-now.nodes, kind="stable")
         if not number.any():
-            last = len(rest) <= FEW and rest.sum() <= FEW
+            last = len(rest) <= FEW and rest.sum() <= SEVERAL
             number[now.nodes > MOSTLY] = not last
             number[self._cheapest(order[:TRIES], rest) if last else order[:1]] = 1
         return [(index, int(number[index])) for index in order.tolist() if number[index]]
