@@ -300,7 +300,7 @@ def test_a_kept_purchase_is_still_for_its_price_and_for_pods_that_are_there(
 def test_cheaper_types_are_those_of_which_some_cost_less() -> None:
     def kind(*prices: int) -> Any:
         return SimpleNamespace(
-            offerings=[SimpleNamespace(available=price > 0, price=abs(price)) for price in prices]
+            offerings=[SimpleNamespace(launchable=price > 0, price=abs(price)) for price in prices]
         )
 
     low, mixed, high, gone = kind(1), kind(9, 4), kind(5, 6), kind(-2)

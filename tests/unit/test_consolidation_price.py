@@ -124,8 +124,8 @@ OFFERED = (
     Offering("b", SPOT, 4, NONE),
     Offering("a", ON_DEMAND, 9, NONE),
     Offering("b", ON_DEMAND, 10, NONE),
-    Offering("a", labels.RESERVED, 1, NONE),
-    Offering("b", labels.RESERVED, 2, NONE, available=False),
+    Offering("a", labels.RESERVED, 1, NONE, reservation_capacity=1),
+    Offering("b", labels.RESERVED, 2, NONE),
     Offering("c", ON_DEMAND, 5, NONE),
 )
 

@@ -64,6 +64,7 @@ def pool(*offerings: Offering, wanted: Requirements = ANYWHERE, **more: Any) -> 
 
 
 USUAL = pool(offering(DOLLAR, "on-demand"), offering(DOLLAR // 4, "spot"))
+ONE_LEFT = pool(offering(DOLLAR // 5, "reserved", reservation_capacity=1))
 NO_SPOT = pool(offering(DOLLAR, "on-demand"), offering(DOLLAR // 4, "spot", available=False))
 
 
@@ -93,7 +94,8 @@ def all_stay(asked: Question) -> bool:
         (question(node("a", "2"), node("b", "1", capacity="on-demand")), False),
         (question(node("a", "2", 2 * DOLLAR), sold=NO_SPOT), False),
         (question(node("a", "2", 2 * DOLLAR)), True),  # a claim would ask for spot as well
-        (question(node("a", "2"), sold=pool(offering(DOLLAR // 5, "reserved"))), False),
+        (question(node("a", "2"), sold=ONE_LEFT), False),
+        (question(node("a", "2"), sold=pool(offering(DOLLAR // 5, "reserved"))), True),  # it is full
         # As cheap as it is, but not for the pool, or not now, or with what else the node costs.
         (question(node("a", "2"), sold=pool(offering(9, "on-demand"), wanted=NOWHERE)), True),
         (question(node("a", "2"), sold=pool(offering(9, "on-demand", available=False))), True),

@@ -46,9 +46,8 @@ class Offering:
     # What an instance takes of what offerings share, such as the vCPUs of a quota: (name, amount).
     draws: tuple[tuple[str, int], ...] = ()
     unpriced: bool = False  # True iff it would be available if a price were known
-    list_price: int = (
-        0  # what the cloud asks where `price` is a NodeOverlay's; 0 where it is the same, or unknown
-    )
+    # What the cloud asks where `price` is a NodeOverlay's; 0 where it is the same, or unknown.
+    list_price: int = 0
 
     @property
     def asked(self) -> int:

@@ -20,7 +20,7 @@ class Prospects:
         self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
         # All pods of these are known, as nearly always: each search asks about each node several times.
         complete = len(self.appraisal.pod_class) == len(pods)
-        self._complete = frozenset(candidate.name for candidate in some) if complete else frozenset[str]()
+        self._complete = {candidate.name: candidate.pods for candidate in some} if complete else {}
 
     @property
     def bound(self) -> int:
@@ -30,7 +30,7 @@ class Prospects:
 
     def known(self, candidate: Candidate) -> bool:
         """False iff it has a pod that is in no plan with others: what that one is worth is unknown."""
-        return candidate.name in self._complete or all(
+        return self._complete.get(candidate.name) is candidate.pods or all(
             pod.key in self.appraisal.pod_class for pod in candidate.pods
         )
 
