@@ -27,6 +27,7 @@ from dovetail.cluster.problem import ClusterObjects
 from dovetail.cluster.promises import Promises, room_left
 from dovetail.kube.client import ChangeType, Client, EventType
 from dovetail.model.resources import Resources
+from dovetail.model.volumes import VolumeIndex
 
 Kinds = tuple[tuple[str, str], ...]
 
@@ -261,6 +262,11 @@ class State:
         )
         self._spreads = self.revision, DefaultSpreads(self._constraints, self.all(Service), owners)
         return self._spreads[1]
+
+    def volumes(self) -> VolumeIndex:
+        """What pods' claims say of where they may go, as it is now. Time: O(claims, volumes and classes)."""
+        found = self.all(core.PersistentVolumeClaim), self.all(core.PersistentVolume)
+        return VolumeIndex.of(*found, self.all(workloads.StorageClass))
 
     def outdate(self) -> None:
         """What pools may buy changed, or where room is kept, and no object did: no earlier answer stays."""

@@ -44,8 +44,8 @@ class Buffers:
         self._counted = True  # False: some of them are to be made anew
         self._standing: dict[str, Standing] = {}  # as of the last pass that looked at the buffer as it is
         self._placed: dict[str, tuple[Pod, ...]] = {}  # by name of a node, or of a claim without one
-        # By name: a node's pods, and these with the virtual ones. Callers cache by identity.
         self._callbacks: list[Callable[[], None]] = []
+        # By name: a node's pods, the virtual ones, and both. Callers cache by identity.
         self._with: dict[str, tuple[tuple[Pod, ...], tuple[Pod, ...], tuple[Pod, ...]]] = {}
 
     def subscribe(self, callback: Callable[[], None]) -> None:

@@ -49,7 +49,7 @@ def deletion_costs(
 
 def managed(pod: Pod) -> bool:
     """True iff its deletion cost is ours to write: a ReplicaSet heeds it, nothing else does, and it has none
-    that somebody else gave it.
+    that others gave it.
     """
     controller, there = pod.metadata.controller(), pod.metadata.annotations
     ours = there.get(labels.POD_DELETION_COST) in (None, there.get(labels.WRITTEN_COST))
@@ -75,7 +75,7 @@ def written(cost: int | None) -> str | None:
 def taken_back(pod: Pod) -> dict[str, None]:
     """The annotations to take off so that nothing is left of what was written; none if nothing was.
 
-    A cost that somebody else gave the pod since stays.
+    A cost that others gave the pod since stays.
     """
     there = pod.metadata.annotations
     if labels.WRITTEN_COST not in there:

@@ -104,7 +104,7 @@ class DeletionCosts:
         if meta.annotations.get(labels.POD_DELETION_COST) == text:
             return "skipped_unchanged"
         if not managed(pod):
-            return "skipped_conflict"  # somebody else has given it one meanwhile
+            return "skipped_conflict"  # others have given it one meanwhile
         annotations = {labels.POD_DELETION_COST: text, labels.WRITTEN_COST: text}
         merge = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}}
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.workloads import PodDisruptionBudget, StorageClass
+from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.errors import in_one_line
 from dovetail.cluster.nodes import KnownNodes, Machine
 from dovetail.cluster.problem import Fault, OnFault, build, isolated
@@ -18,7 +18,6 @@ from dovetail.controllers.provisioning.pods import ignored, moves_with_node, pro
 from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
 from dovetail.model.problem import Options, Problem
-from dovetail.model.volumes import VolumeIndex
 
 
 class Intake:
@@ -89,9 +88,7 @@ class Intake:
     def waiting(self, places: Mapping[str, str]) -> tuple[list[Pod], list[tuple[Pod, str]]]:
         """Pods without a node or a place, and those that are left out of every plan, each with the reason."""
         state = self._context.state
-        volumes = VolumeIndex.of(
-            state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
-        )
+        volumes = state.volumes()
         pending, left_out = [], []
         for pod in state.pods_on(""):
             try:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 
-from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
-from dovetail.api.workloads import StorageClass
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import PlannerFailed, in_one_line
 from dovetail.controllers.context import Context
@@ -23,7 +22,6 @@ from dovetail.disrupt.pods import reschedulable
 from dovetail.model import labels
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
-from dovetail.model.volumes import VolumeIndex
 
 _MOVES = 2 * MINUTE  # how long purchases wait for pods that move
 
@@ -148,9 +146,7 @@ class RoomKeeper:
     def _planned(self, asked: Mapping[str, tuple[Pod, ...]]) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
         """The virtual pods that plans can be made for, and the keys of the others."""
         state = self._context.state
-        volumes = VolumeIndex.of(
-            state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
-        )
+        volumes = state.volumes()
         found: list[Pod] = []
         left: list[str] = []
         for key, pods in asked.items():

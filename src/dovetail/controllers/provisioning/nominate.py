@@ -22,10 +22,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import Namespace, Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, condition
-from dovetail.api.workloads import StorageClass
 from dovetail.base.clock import MINUTE, SECOND, within
 from dovetail.base.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from dovetail.base.metrics import Metric
@@ -55,7 +54,6 @@ from dovetail.controllers.provisioning.turns import Turns
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView
-from dovetail.model.volumes import VolumeIndex
 from dovetail.units.timestamp import parse_rfc3339
 
 NOMINATIONS = Metric(
@@ -416,9 +414,7 @@ class Nominator:
         bound = [pod for node in nodes for pod in state.standing(node.metadata.name)]
         if len(bound) > MOST_BESIDE:
             return None
-        volumes = VolumeIndex.of(
-            state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
-        )
+        volumes = state.volumes()
         spaces = {one.metadata.name: one.metadata.labels for one in state.all(Namespace)}
         view = ClusterView(map(NodeView.of, nodes), spaces, volumes, resolver())
         for pod in bound:

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 
-from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.workloads import StorageClass
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
@@ -59,9 +58,7 @@ class SchedulingFigures:
         waiting = [pod for pod in state.pods_on("") if provisionable(pod)]
         if not waiting:
             return
-        volumes = VolumeIndex.of(
-            state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
-        )
+        volumes = state.volumes()
         offered, found = self._offered(), Counter[str]()
         for pod in waiting:
             with self._context.panics.alone("metrics", pod.key, pod):
