@@ -279,7 +279,7 @@ class Traces:
         self._solves = 0
 
     def one(self) -> Trace:
-        """Who writes down the next solve; its time begins now."""
+        """What writes down the next solve; its time begins now."""
         self._solves += 1
         number, begun = self._solves, time.monotonic_ns()
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dovetail.base.clock import MINUTE, SECOND
 
-# As an SQS queue is asked by those who wait at it.
+# As a long poll asks an SQS queue.
 BATCH = 10
 LONG_POLL = 20 * SECOND
 VISIBILITY = 20 * SECOND

@@ -1,4 +1,4 @@
-"""EC2 by its packaged catalogue alone: types and list prices for who only looks. No cloud is asked."""
+"""EC2 by its packaged catalogue alone: types and list prices for observe mode. No cloud is asked."""
 
 from __future__ import annotations
 

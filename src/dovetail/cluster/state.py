@@ -478,7 +478,7 @@ class State:
                 callbacks.append(callback)
 
     def replay(self) -> None:
-        """Report every object as if it were added, which is no news: for those who subscribed since."""
+        """Report every object as if it were added, which is no news: for subscriptions since."""
         self._replaying = True
         for kind, item in [(kind, item) for kind, store in self._stores.items() for item in store.items()]:
             self._report(kind, "ADDED", None, item)

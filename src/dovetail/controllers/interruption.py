@@ -152,7 +152,7 @@ class Interruptions:
         clock = self._context.clock
         while True:
             if not self._context.state.synced():
-                await clock.sleep(_UNSYNCED_POLL)  # who does not know the claims would throw messages away
+                await clock.sleep(_UNSYNCED_POLL)  # without the claims it would throw messages away
                 continue
             try:
                 full = await self._turn()

@@ -23,7 +23,7 @@ _ALL = "all"
 class NodeOverlays:
     """Evaluates after each change of an overlay, a pool or a class, and every 6 h.
 
-    `tells` is False for who only looks: no verdict is written.
+    `tells` is False in observe mode: no verdict is written.
     """
 
     def __init__(self, context: Context, *, tells: bool = True) -> None:

@@ -192,7 +192,7 @@ def budget_allows(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 @by_identity(4)
 def budgets_among(pdbs: tuple[PodDisruptionBudget, ...]) -> Budgets:
-    """The budgets of a snapshot: all who look at the same one share what was worked out."""
+    """The budgets of a snapshot: all that look at the same one share what was worked out."""
     return Budgets(pdbs)
 
 

@@ -1,4 +1,4 @@
-"""A node's whole story: who fills it and how full, why it is of this type, and what else there was."""
+"""A node's whole story: what fills it and how full, why it is of this type, and what else there was."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class ClusterView:
         self.version = 0
         # Called with the name of each node of which something changed: the node, or what runs there.
         self.on_change: Callable[[str], None] = _nothing
-        # Who builds several views of the same pods passes one that remembers.
+        # For several views of the same pods, one that remembers is passed.
         self._resolve = resolve
         self._node_of: dict[str, str] = {}  # pod -> node it is bound to, known or not
         self._strays: dict[str, dict[str, PodFacts]] = {}  # pods on nodes that are not known (yet)

@@ -1,4 +1,4 @@
-"""Who matches whom: pods by namespace and labels, taints by tolerations, host ports."""
+"""What matches what: pods by namespace and labels, taints by tolerations, host ports."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Price:
     """What an overlay makes of a price: `text` is a price, or a signed adjustment of the one there is.
 
     `sells` is True iff what has no price of its own is for sale at this one: an absolute price of types that
-    the overlay names, and asks nothing else of. A price for much else would sell what nobody meant.
+    the overlay names, and asks nothing else of. A price for much else would sell what was not meant.
     """
 
     text: str  # "" for none

@@ -21,7 +21,7 @@ _NANOS_PER_UNIT = {False: 1_000_000_000, True: 1_000_000}  # by: is it CPU?
 # machine that is for sale has 32 TiB of memory and 336 TB of disks. Below it, 16,000 amounts add up without
 # leaving 64 bits, floats distinguish any two amounts, and HiGHS takes them (it refuses 1e15 and more).
 LARGEST = 2**49
-TYPO_FROM = 1_000_000_000  # milli-CPU: who asks for a million CPUs has left out the unit
+TYPO_FROM = 1_000_000_000  # milli-CPU: a request for a million CPUs lacks its unit
 _LARGEST_NANOS = LARGEST * _NANOS_PER_UNIT[True]  # of CPU; of all else it takes a thousand times as much
 
 

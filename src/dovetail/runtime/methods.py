@@ -1,4 +1,4 @@
-"""The methods of disruption in the order in which they are asked, for who acts and for who only looks."""
+"""The methods of disruption in the order in which they are asked, in the controller and in observe mode."""
 
 from __future__ import annotations
 

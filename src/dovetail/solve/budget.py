@@ -226,7 +226,7 @@ class SolveBudget:
         self._safe = False  # True iff there is a plan to fall back on
         self._whole = budget.work  # of which a stage may have less, or end beyond it
         self._free = 0  # units that are not taken out of the budget
-        self.tally: Counter[str] = Counter()  # of what was found and tried, for who follows a solve
+        self.tally: Counter[str] = Counter()  # of what was found and tried, for the trace of a solve
         self.wanting = False  # True iff something was left undone in a stage that more work might do
         self._asked = 0  # units that were spent at the last look whether it is late
 

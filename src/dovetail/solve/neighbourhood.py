@@ -88,7 +88,7 @@ def _improved(context: SolveContext, best: Answer, enough: int) -> Answer | None
 
 
 def _fair(before: Answer, after: Answer) -> bool:
-    """True iff no pod loses its place to others; who is left over of a pod class does not matter."""
+    """True iff no pod loses its place to others; which pod of a class is left over does not matter."""
     then, now = (Counter(pod_class for pod_class, _ in answer.left) for answer in (before, after))
     return now <= then
 

@@ -100,7 +100,7 @@ class Search:
         return Plan(cost=Cost(0, proof.bound), proof=proof)
 
     def _limit_quotas(self) -> LimitQuotas | None:
-        """Of pools with limits, where time is short: else buying nodes tells who is refused."""
+        """Of pools with limits, where time is short: else buying nodes tells which pods are refused."""
         return LimitQuotas(self.instance, self.limits.remaining) if self.instance.work.short else None
 
     def move(self, move: Move) -> Moved:
@@ -242,7 +242,7 @@ class Search:
         if not named and self._context.welcome(len(left), hourly):
             # The proof may come to the end of the budget; the plan counts all the same.
             self._context.found(answer(claims, Proof()))
-        # What rules about several pods prove takes long; first it must be clear who has a place.
+        # What rules about several pods prove takes long; first it must be clear which pods have a place.
         quick = self._tied and any(map(self._context.placeable, dict.fromkeys(at for at, _ in left)))
         proof, better = case.proof(hourly, quick=quick) if hourly else (Proof(), None)
         # Other nodes might have capacity for pods that are left over.

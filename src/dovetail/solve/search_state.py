@@ -182,7 +182,7 @@ class Case:
         return proof
 
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
-        """What the plan promises to whom, also as a key."""
+        """What the plan promises to which pods, also as a key."""
         promised = kinds_placed(self.context.instance, self.placed(), self.refusing)
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 

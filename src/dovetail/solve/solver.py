@@ -49,7 +49,7 @@ Trace = Callable[[Step], None]
 
 
 def untraced(_: Step) -> None:
-    """Nobody looks."""
+    """No follower."""
 
 
 def solve(

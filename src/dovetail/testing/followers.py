@@ -29,7 +29,7 @@ _ROOMS = ((2, 4), (2, 16), (3, 3), (4, 8), (4, 16), (6, 24), (8, 8), (16, 32))
 def followers(seed: int) -> Document:
     """Up to seven pods of up to three groups; each may be spread and may have to be near an earlier one.
 
-    Not all zones sell all that the pods need, so that where the first group goes decides who follows.
+    Not all zones sell all that the pods need, so that where the first group goes decides which follow.
     """
     draw = random.Random(f"followers {seed}")
     zones = [f"z{number + 1}" for number in range(draw.choice((2, 3, 3)))]

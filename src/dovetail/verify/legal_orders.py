@@ -162,7 +162,7 @@ def eager(view: ClusterView, order: Iterable[Step]) -> Stuck:
 def considerate(view: ClusterView, steps: Sequence[Step], weights: Weights) -> Stuck:
     """Place first what takes no other pod's turn; then, one at a time, what does least harm.
 
-    A pod takes turns from those who obey a spread that counts it, if its domain is then as full as the skew
+    A pod takes turns from those that obey a spread that counts it, if its domain is then as full as the skew
     allows. Where that leaves steps without a turn, `weights` are raised for them: try again with these.
     """
     queue = _Queue(view, steps, weights)

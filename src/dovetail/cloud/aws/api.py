@@ -2,7 +2,7 @@
 
 Behind it stands AWS itself (`live`) or an AWS in memory (`fake`). Every method may raise AwsError. Lists are
 whole: paging is the business of what stands behind. Calls that change something answer before the change
-shows in Describe calls; who needs to see it asks again. Instants are nanoseconds since the epoch, prices
+shows in Describe calls; a caller that needs it asks again. Instants are nanoseconds since the epoch, prices
 nano-dollars per hour.
 """
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Memo:
-    """Remembers answers by key. Who asks while a question is under way waits for its answer.
+    """Remembers answers by key. A call while the same question is under way waits for its answer.
 
     Errors are not remembered. An answer is as old as its question: what changed in between may be missing.
     """

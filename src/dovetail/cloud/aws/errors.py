@@ -8,7 +8,7 @@ from dovetail.base.errors import CloudError
 
 
 class Refusal(StrEnum):
-    """What a code means for who asked."""
+    """What a code means for the caller."""
 
     UNAUTHORIZED = "unauthorized"  # no right to do that, or credentials that AWS does not take
     THROTTLED = "throttled"  # too many calls: later

@@ -33,7 +33,7 @@ class DefinitionGuard:
         """True iff nothing of the deleted claim may be ended now; an event on it says why.
 
         The definitions are read after the claim was seen to be deleted: a definition is marked before its
-        objects are. Those who ask during a look share the next one.
+        objects are. Calls during a look share the next one.
         """
         context = self._context
         if context.brakes.begun(claim) or is_true(claim.status.conditions, INSTANCE_TERMINATING):

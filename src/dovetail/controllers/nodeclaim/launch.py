@@ -68,7 +68,7 @@ class Launcher:
         """Nanoseconds for which the claim is its maker's alone, which is another process; else 0."""
         if (
             is_true(claim.status.conditions, LAUNCHED)
-            or labels.NODEPOOL not in claim.metadata.labels  # made by a user, who launches nothing
+            or labels.NODEPOOL not in claim.metadata.labels  # made by a user: nothing is launched for it
             or claim in self._context.made
             or claim.metadata.uid in self._asked
         ):

@@ -110,7 +110,7 @@ class NodePoolReadiness:
 
 
 def being_judged(pool: NodePool, node_class: NodeClass | None) -> bool:
-    """True iff nobody has said yet whether the pool may buy: it is new, or its class is. Pure."""
+    """True iff it is not known yet whether the pool may buy: it is new, or its class is. Pure."""
     ready = condition(pool.status.conditions, READY)
     if ready is None or ready.status == "True" or node_class is None or node_class.deleting:
         return ready is None

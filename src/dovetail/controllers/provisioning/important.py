@@ -17,12 +17,12 @@ from dovetail.model.problem import Problem
 
 # Priorities at which it is asked what is left for lower ones: clusters have three or four of them.
 MOST = 4
-LITTLE = SECOND // 20  # nanoseconds of work for an answer of which only who has a place counts
+LITTLE = SECOND // 20  # nanoseconds of work for an answer of which only the placed pods count
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`thorough`: the answer is to be carried out. Of others only who has a place counts, so that they need
+    """`thorough`: the answer is to be carried out. Of others only the placed pods count, so that they need
     little work.
     """
 
@@ -31,9 +31,9 @@ class Question:
 
 
 def by_priority(problem: Problem, plan: Plan) -> Generator[Question, Plan, Plan]:
-    """The plan, or where limits bind one that has places for those who come first.
+    """The plan, or where limits bind one that has places for the pods that come first.
 
-    Asks for 2 * MOST + 1 plans at most, and for none where nobody is passed over: first of all pods of the
+    Asks for 2 * MOST + 1 plans at most, and for none where no pod is passed over: first of all pods of the
     highest priority that is left over and of higher ones, then of the others beside them; at last of all
     that have a place by then, at once.
     """

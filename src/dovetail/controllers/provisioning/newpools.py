@@ -1,4 +1,4 @@
-"""Pools that nobody has judged yet: a plan waits for them a little."""
+"""Pools that were not judged yet: a plan waits for them a little."""
 
 from __future__ import annotations
 

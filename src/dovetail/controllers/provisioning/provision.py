@@ -429,7 +429,7 @@ class Provisioner:
         return node is None or state.going(Machine(node, state.claim_of(node)))
 
     async def _by_priority(self, problem: Problem, plan: Plan) -> Plan:
-        """The plan, or where limits bind one that has places for those who come first."""
+        """The plan, or where limits bind one that has places for the pods that come first."""
         if self._options.plain:
             return plan
         questions = by_priority(problem, plan)

@@ -1,7 +1,7 @@
 """Pods for which nodes are bought in vain: whatever the plan says, the scheduler puts them on none.
 
 A plan knows less than the scheduler: of the pods that DaemonSets bring to a new node it counts what they ask
-for, not who keeps away from them. Such a pod would have a node bought each minute, for as long as it waits.
+for, not pods that avoid them. Such a pod would have a node bought each minute, for as long as it waits.
 So from the third node that came up for it and did not get it, it rests before it is planned again.
 """
 

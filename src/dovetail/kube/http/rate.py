@@ -8,7 +8,7 @@ QPS, BURST = 200.0, 300
 
 
 class RateLimit:
-    """At most `burst` requests at once and `qps` a second for long; those who wait leave in order."""
+    """At most `burst` requests at once and `qps` a second for long; those that wait leave in order."""
 
     def __init__(self, qps: float = QPS, burst: int = BURST) -> None:
         self._qps = qps

@@ -1,4 +1,4 @@
-"""NC: node classes: who nodes are, what they boot, what their selectors find, what their volumes cost."""
+"""NC: node classes: nodes' identity, what they boot, what their selectors find, what their volumes cost."""
 
 from __future__ import annotations
 

@@ -94,13 +94,13 @@ LENGTH = 8
 NO_MEMORY = 12  # exit code where there was no memory even for the question, or to report a failure; ENOMEM
 _MESSAGE = 200  # characters of an exception's own words: they may quote what a tenant wrote
 _FRAMES = 30  # of its stack, the innermost
-# Nanoseconds for each pod, until who asks has read the plan: measured on a busy machine, 1.5 to 2.2
+# Nanoseconds for each pod, until the caller has read the plan: measured on a busy machine, 1.5 to 2.2
 # microseconds of crowds with many nodes, and with most pods left over.
 _WAY_BACK = 2_500
 
 
 def main() -> None:
-    """Answer questions for ever, or until one fails: who asks starts another process after that."""
+    """Answer questions for ever, or until one fails: the caller starts another process after that."""
     try:
         _run()
     except Exception as error:  # there is no memory to report a failure
@@ -127,7 +127,7 @@ def _run() -> NoReturn:
         traceback.clear_frames(error.__traceback__)
         fault = fault_of(error)
     _write(answers, [wire.pack(fault)])
-    while True:  # the rest of the question is taken, so that who asks comes to read the answer
+    while True:  # the rest of the question is taken, so that the caller comes to read the answer
         frames.get()
 
 

@@ -31,7 +31,7 @@ class Strategy:
     """By default pods go where they cost least; evenly only as far as a spread of theirs demands it."""
 
     favoured: str = ""  # a domain that is picked wherever it may be, '' for none
-    roomy: bool = False  # nodes that exist take whom others must be near only if these fit there as well
+    roomy: bool = False  # nodes that exist take pods that others must be near only if these fit there as well
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
     scattered: bool = False  # pods that others must be near go to as many domains as a spread of these wants
     plain: bool = False  # all preferences are given up from the start
@@ -43,7 +43,7 @@ class Strategy:
 
 
 def turns(instance: Instance, strategy: Strategy) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """(pod class, pod) pairs: those who come first, and those whom the targets know no place for."""
+    """(pod class, pod) pairs: those that come first, and those for which the targets have no place."""
     first: list[tuple[int, str]] = []
     last: list[tuple[int, str]] = []
     for pod_class in instance.pod_classes:

@@ -28,7 +28,7 @@ from dovetail.solve.instance.pool_table import NODES, PoolTable
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
 from dovetail.solve.tolerances import LARGE, SEVERAL
 
-# (pod class, level, tier) -> pods: what of a plan is promised to whom. A node may be bought for them from the
+# (pod class, level, tier) -> pods: what a plan promises to which pods. A node may be bought for them from the
 # pools up to that tier: -1 if that is the first of use, and of the number of tiers if nothing is promised.
 # Beyond that number are the tiers of pods that stay on nodes of such pools (see `kinds_placed`).
 Kinds = Mapping[tuple[int, int, int], list[str]]
@@ -166,7 +166,7 @@ def kinds_placed(instance: Instance, placed: Iterable[Placement], refusing: Coll
     there the first that has a node for them, -1 if none has.
 
     `refusing`: the pools whose limits refuse what they allowed before the plan. Which pods such a pool takes
-    is as their turns come, and so is who gives up preferences where any does. Promised is that no lighter
+    is as their turns come, and so is which give up preferences where any do. Promised is that no lighter
     pools are bought from than here, and that its nodes hold as much: their pods stay on nodes of pools of
     that weight at least. Else they might ride on lighter nodes, bought for pods that are there for want of a
     place in the heavier pool.

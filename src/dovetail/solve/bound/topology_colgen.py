@@ -91,7 +91,7 @@ class Master:
         whole, some = self._whole, np.flatnonzero(chosen)
         row, column, value = self._entries(some)
         lasting, extra = self._lasting, len(self.starts)
-        # Nobody asks for rows about single nodes: without them, a program is solved much sooner.
+        # Rows about single nodes are not asked for: without them, a program is solved much sooner.
         row = np.searchsorted(np.append(lasting, self._rows.rows + np.arange(extra)), row)
         cost = np.concatenate([np.array(whole.col_cost_)[self._kept], self.price[some]])
         topology_sites = self._rows.topology_sites

@@ -695,7 +695,7 @@ def _pools(instance: Instance, tier: int) -> tuple[int, ...]:
 def shared_out(rows: Rows, values: Floats) -> Iterator[tuple[int, list[int]]]:
     """(site, pods per kind) for each node: large pods first, each where least is left.
 
-    Who fits on no node of its site is left out: together they have capacity for all, not always one by one.
+    Pods that fit no node of a site are left out: together they have capacity for all, not always one by one.
     """
     topology_sites = rows.topology_sites
     largest = np.maximum(topology_sites.capacity.max(axis=0, initial=1), 1)

@@ -271,7 +271,7 @@ def apart(instance: Instance, rows: Rows, index: int) -> None:
 
 
 def _on_nodes(rows: Rows, owners: Sequence[int], matched: Sequence[int]) -> None:
-    """On each node that exists: those who repel others, or those others, or one of those who do both.
+    """On each node that exists: those that repel others, or those others, or one of those that do both.
 
     On new nodes it is a rule about what one node holds.
     """
@@ -301,7 +301,7 @@ def _gated(rows: Rows, site: int, kinds: Sequence[int]) -> int:
 
 
 def together(instance: Instance, rows: Rows, index: int) -> None:
-    """Who wants to be near others is where one of them is, or where the first of themselves went."""
+    """Pods that must be near others are where one of them is, or where the first of themselves went."""
     group, topology_sites = instance.topology.groups[index], rows.topology_sites
     owners = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.owned]
     matched = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
@@ -421,7 +421,7 @@ def _share(instance: Instance, rows: Rows, number: int, index: int) -> None:
 
 
 def _parties(instance: Instance, rows: Rows) -> Iterator[_Party]:
-    """Those of whom none runs already."""
+    """Those of which none runs already."""
     groups, kinds = instance.topology.groups, rows.topology_sites.kinds
     found: dict[tuple[int, ...], list[int]] = {}
     for number, kind in enumerate(kinds):

@@ -390,7 +390,7 @@ class Move:
 
     target_nodes: tuple[TargetNode, ...]
     loose: tuple[tuple[int, str], ...] = ()
-    turns: tuple[int, ...] = ()  # pod classes in the order in which those who stay are seated
+    turns: tuple[int, ...] = ()  # pod classes in the order in which those that stay are placed
     # (target node, pod) and (row, pod): where pods do not go back to unless there is no other place.
     left: frozenset[tuple[int, str]] = frozenset()
     left_rows: frozenset[tuple[int, str]] = frozenset()
@@ -425,7 +425,7 @@ class Construction:
         return builder.insert([*waiting, *others], bought_first=False)
 
     def _seated(self) -> list[tuple[int, int, int, str]]:
-        """Place all pods of the target nodes; (target node, pod class, level, pod) of those who have no place
+        """Place all pods of the target nodes; (target node, pod class, level, pod) of those without a place
         as the answer wants it."""
         nodes, builder = self._move.target_nodes, self._builder
         waiting = [

@@ -59,7 +59,7 @@ class OpenedDomains:
     def overtaken(self, existing: Mapping[int, Sequence[Unit]], bought: Sequence[PlannedNode]) -> Opened:
         """Domains that the plan's nodes open although pods stand too far ahead of them, in any order.
 
-        Who was placed while such a domain had no node did not look at it. The last pod of a spread in a
+        Pods placed while such a domain had no node did not look at it. The last pod of a spread in a
         domain has all others of the spread there beside it, and no domain ever holds more than in the end:
         where that is too much, no order of the pods keeps the rule.
         """

@@ -48,7 +48,7 @@ class PlannedNode:
         """Its pods by pod class and level, with the pools that a node could be bought from for them."""
         self_repelling = all(self.made.pool not in item.pools for item, _ in self.parts)
         for item, bundles in self.parts:
-            # Where none is left for whom the pool was right, it has to be for all.
+            # Where no pod is left that the pool was right for, it has to be right for all.
             pools = (self.made.pool,) if self_repelling else item.pools
             for (pod_class, level), pods in zip(item.kinds, zip(*bundles, strict=True), strict=True):
                 yield Placement(pod_class, level, pools, pods, self.made.pool)

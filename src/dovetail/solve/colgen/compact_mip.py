@@ -21,7 +21,7 @@ _WHOLE_CELLS = 800  # items times offerings where pods are whole too, or shares 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """G capacities that cost nothing, each there once: who may use them (S, G), and their size (G, R)."""
+    """G capacities that cost nothing, each there once: which may use them (S, G), and their size (G, R)."""
 
     feasible: Mask
     capacity: Amounts
@@ -98,7 +98,7 @@ def _filled(
 ) -> tuple[Pattern, ...]:
     """All pods on so many nodes (K,) of each column, the last of which are free capacities; () if that fails.
 
-    `needs` (S, R) and `places`, which are who may be there (S, K) and their size (K, R), are of one scale.
+    `needs` (S, R) and `places`, that is which may be there (S, K) and their size (K, R), are of one scale.
     The program knows of no pairs that no clique covers.
     """
     feasible, capacity = places

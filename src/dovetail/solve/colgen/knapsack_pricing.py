@@ -157,7 +157,7 @@ class Knapsacks:
         needs, capacity = self._pricing.vectors[items], self._pricing.capacity[column]
         share = (needs / np.maximum(capacity, 1)).max(axis=1)
         few = scarcest(capacity, prices)
-        # Companions first, then those that want them, so that it is soon known who lacks any. Measured: then
+        # Companions first, then those that want them, so that it is soon known which lack any. Measured: then
         # those that need none of the scarcest units first, the largest first.
         scarce = needs[:, few] if few >= 0 else np.zeros_like(share)
         here = beside.of(items)

@@ -63,7 +63,7 @@ class _Filling:
         self._large = sizes + 1e-9 * self._weight
         self._demand = demand
         self._self_repelling = np.diagonal(conflict)
-        self._friends = ~conflict if conflict.any() else None  # who may join whom, (I, M)
+        self._friends = ~conflict if conflict.any() else None  # which items may join which, (I, M)
 
     def step(self) -> bool:
         """Put some copies of one item on each node; False when no node is open to anything."""

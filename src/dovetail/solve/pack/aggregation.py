@@ -24,7 +24,7 @@ from dovetail.solve.tolerances import ALIKE, FEW, MANY
 
 _CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods that need nodes of their own
 _SLACK = 2.0  # times the fair price of a node: as dear it may be
-# Times the credit, so a whole node's price: what such pods gain when it is decided who goes first.
+# Times the credit, so a whole node's price: what such pods gain when it is decided which go first.
 _PULL = 1 / _CREDIT
 Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
 
@@ -347,7 +347,7 @@ def _cliques(conflict: Mask) -> Amounts:
 
 
 class SubstitutableClasses:
-    """Knows who can stand in for whom; `any` is False where none can."""
+    """Knows which pods can stand in for which; `any` is False where none can."""
 
     def __init__(self, vectors: Amounts, kind: Amounts, feasible: Mask, conflict: Mask) -> None:
         """`vectors` (I, R), `kind` (I,), `feasible` (I, C), `conflict` (K, K) of kinds."""

@@ -66,7 +66,7 @@ _BUYING = 1.5  # times what it took to share lots out among nodes: to buy these,
 
 
 class _Nodes:
-    """Nodes in the order in which they are opened. Limits are left to those who buy them."""
+    """Nodes in the order in which they are opened. Limits are left to what buys them."""
 
     def __init__(self, stock: Stock, sold: tuple[Amounts, Floats], left: Amounts) -> None:
         """`sold`: columns (W,), the cheapest first, and what a node of each is charged (W,)."""
@@ -254,7 +254,7 @@ class Stock:
 
     @cached_property
     def unreserved(self) -> PricingInstance:
-        """All that is for sale but reserved capacity; a node is bought only for whom `feasible` lets in."""
+        """All that is for sale but reserved capacity; a node is bought only for what `feasible` lets in."""
         guests, own = self.guests & ~self.columns.reserved, self.feasible & ~self.columns.reserved
         what = self.capacity, self.columns.price, self.vectors, self.conflict, self.demand
         return pricing_instance(guests, *what, own=own)
@@ -308,7 +308,7 @@ class Stock:
     def held(self, patterns: Amounts, vectors: Amounts, kind: Amounts, columns: Amounts) -> Mask:
         """Which columns hold which patterns (N, W) of W things with such requests and kinds, (N, columns).
 
-        Who fits alone somewhere but for its size is a matter of its kind.
+        Whether a pod fits alone somewhere, but for its size, is a matter of its class.
         """
         present = patterns > 0
         kinds, of = np.unique(kind, return_inverse=True)

@@ -48,7 +48,7 @@ def gives_up(plan: Plan) -> bool:
 
 
 def unhardened(problem: Problem, plan: Plan) -> Problem:
-    """The placed pods as they are: where limits refuse something, who gives up what is as turns come."""
+    """The placed pods as they are: where limits refuse something, which give up what is as turns come."""
     left = {item.pod for item in plan.unschedulable}
     return replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in left))
 

@@ -30,7 +30,7 @@ class Window:
 
 
 class Joint(Generic[T]):
-    """Calls `call` with the keys of all who asked within the window; each gets the answer to its own.
+    """Calls `call` with the keys of all calls within the window; each gets the answer to its own.
 
     `closed` is called with each batch: how many keys it has, and after how many nanoseconds it was closed.
     """

@@ -72,7 +72,7 @@ class Instances:
         return None if found is None or found.state == "terminated" else found
 
     async def all(self) -> Sequence[Instance]:
-        """Every one of the cluster that is not over; who asks meanwhile gets the same answer."""
+        """Every one of the cluster that is not over; calls meanwhile get the same answer."""
         if self._listing is None:
             listing = asyncio.get_running_loop().create_task(self._list(), name="aws: list instances")
             self._listing = listing

@@ -61,7 +61,7 @@ class Orphans:
         self._looking: asyncio.Task[None] | None = None
 
     async def look(self, owned: Callable[[], Collection[str]]) -> None:
-        """Once; who asks meanwhile waits. `owned` are provider ids that claims have. Raises AwsError."""
+        """Once; calls meanwhile wait. `owned` are provider ids that claims have. Raises AwsError."""
         if self._looking is None or (self._looking.done() and self._looking.exception() is not None):
             self._owned = owned
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="aws: orphans")

@@ -1,4 +1,4 @@
-"""The AWS port over the network. Importing this loads aiobotocore: only who runs on AWS does.
+"""The AWS port over the network. Importing this loads aiobotocore: only runs on AWS do.
 
 calls     clients per service, and botocore's errors as ours
 read      EC2's answers as the port's values
