@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cyclopts import App, CoercionError, CycloptsError, Parameter, convert
+from cyclopts import App, CoercionError, CycloptsError, Group, Parameter, convert
 
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
@@ -28,28 +28,37 @@ _CATALOGS = "DOVETAIL_CATALOG"
 _FILES = ("-f", "--filename", "--file")
 OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-_COMMANDS = {
-    "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
-    "compare": "Play a scenario in several ways, and show the difference with its uncertainty.",
-    "sweep": "Play a scenario with many settings, and show which are worth having.",
-    "headroom": "Tell how much room ahead of time a workload needs to grow without waiting.",
-    "outage": "Lose the machines of a zone, and show whether the pods come back, how fast, at what cost.",
-    "rollout": "Change manifests, and show when the last node is replaced and what decides it.",
-    "replay": "Play a real cluster again, from a snapshot and its history.",
-    "plan": "Show which nodes would be bought for a set of manifests.",
-    "diff": "Show what changed manifests would do: nodes that drift, pods, cost, the way back.",
-    "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
-    "top": "Watch nodes: what fills them, what they cost, why they stay, what comes next.",
-    "cost": "Show what the past cost and who bears it: by namespace, workload, label, node.",
-    "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
-    "run": "Run the controller on a real cluster.",
-    "serve": "Serve a page of what ran and what it cost, and OpenCost's API.",
-    "convert": "Write manifests of older generations of the API in today's.",
-    "check": "Find the mistakes in manifests, in an AWS account, in user data.",
-    "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
-    "snapshot": "Write what plans need of a cluster to a file, without secrets.",
-    "completion": "Print what bash, zsh or fish needs to complete commands and flags.",
+_GROUPS = {
+    "Ask, of manifests or a cluster": {
+        "plan": "Show which nodes would be bought for manifests, or for all pods of a cluster.",
+        "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
+        "check": "Find the mistakes in manifests, in an AWS account, in user data.",
+        "diff": "Show what changed manifests would do: nodes that drift, pods, cost, the way back.",
+        "convert": "Write manifests of older generations of the API in today's.",
+        "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
+        "snapshot": "Write what plans need of a cluster to a file, without secrets.",
+    },
+    "Play, in virtual time": {
+        "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
+        "compare": "Play a scenario in several ways, and show the difference with its uncertainty.",
+        "replay": "Play a real cluster again, from a snapshot and its history.",
+        "headroom": "Tell how much room ahead of time a workload needs to grow without waiting.",
+        "outage": "Lose the machines of a zone, and show whether the pods come back, how fast, at what cost.",
+        "rollout": "Change manifests, and show when the last node is replaced and what decides it.",
+        "sweep": "Play a scenario with many settings, and show which are worth having.",
+    },
+    "Watch": {
+        "top": "Watch nodes: what fills them, what they cost, why they stay, what comes next.",
+        "cost": "Show what the past cost and who bears it: by namespace, workload, label, node.",
+        "serve": "Serve a page of what ran and what it cost, and OpenCost's API.",
+    },
+    "Operate": {
+        "run": "Run the controller on a real cluster.",
+        "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
+        "completion": "Print what bash, zsh or fish needs to complete commands and flags.",
+    },
 }
+_COMMANDS = frozenset(name for commands in _GROUPS.values() for name in commands)
 
 
 def application(*, overview: bool) -> App:
@@ -68,8 +77,18 @@ def application(*, overview: bool) -> App:
         suppress_keyboard_interrupt=False,  # `run` says so and gives the exit code
         default_parameter=Parameter(converter=_value),
     )
-    for name, summary in _COMMANDS.items():
-        app.command(f"dovetail.cli.{name}:{name}", name=name, help=summary if overview else None)
+    for title, commands in _GROUPS.items():
+        group = Group.create_ordered(title)
+        for place, (name, summary) in enumerate(commands.items()):
+            app.command(
+                f"dovetail.cli.{name}:{name}",
+                name=name,
+                help=summary if overview else None,
+                group=group,
+                sort_key=place,
+            )
+    flags = Group.create_ordered("Flags")
+    app["--help"].group = app["--version"].group = (flags,)
     return app
 
 
