@@ -16,9 +16,9 @@ _KUSTOMIZATION = (
     "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: apps}\n"
     "spec: {path: ./apps}\n"
 )
-_KAFKA = (
-    "apiVersion: kafka.strimzi.io/v1beta2\nkind: Kafka\nmetadata: {name: events}\n"
-    "spec: {kafka: {replicas: 3}, zookeeper: {replicas: 3}}\n"
+_FLINK = (
+    "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: events}\n"
+    "spec: {taskManager: {replicas: 3, resource: {memory: 2048m, cpu: 1}}}\n"
 )
 _TOPIC = "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaTopic\nmetadata: {name: t}\nspec: {replicas: 3}\n"
 _JOB = """\
@@ -46,12 +46,12 @@ spec:
             "flux build kustomization apps --path ./apps | dovetail plan -f -",
         ),
         (
-            _KAFKA,
-            "of Kafka events what its operator makes (spec.kafka.replicas) is not",
+            _FLINK,
+            "of FlinkDeployment events what its operator makes (spec.taskManager.replicas) is not",
             "kubectl get pods -A -o yaml | dovetail plan -f -",
         ),
         (
-            f"{_RELEASE}---\n{_KAFKA}",
+            f"{_RELEASE}---\n{_FLINK}",
             "of HelmRelease shop/web, as of 1 more object, what it installs",
             "helm",
         ),

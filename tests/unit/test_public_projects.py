@@ -64,6 +64,7 @@ SERVICE = one("v1", "Service", {"selector": {"app": "x"}, "ports": [{"port": 80}
 
 # What a project's files hold, how many pods are planned for, and the notes about what is of other groups.
 _MADE = ": what its operator makes ({}) is not here (kubectl get pods -A -o yaml)"
+_SAID = ", by the requests in it; what its operator adds is not known"
 PROJECTS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
     "a shop of microservices": (
         [workload("Deployment", 1, f"service-{n}") for n in range(10)]
@@ -119,9 +120,9 @@ PROJECTS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
             one("kafka.strimzi.io/v1beta2", "Kafka", {"kafka": {"replicas": 3}}),
             *(one("kafka.strimzi.io/v1beta2", "KafkaTopic", {"partitions": 3}, f"t{n}") for n in range(3)),
         ],
-        1,
+        4,
         [
-            f"1 Kafka of kafka.strimzi.io ignored{_MADE.format('spec.kafka.replicas')}",
+            f"1 Kafka of kafka.strimzi.io counted as workload: 3 pods{_SAID}",
             "3 KafkaTopic of kafka.strimzi.io ignored",
         ],
     ),
@@ -139,8 +140,8 @@ PROJECTS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
             workload("Deployment", 1, "operator"),
             one("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"executor": {"instances": 2}}),
         ],
-        1,
-        [f"1 SparkApplication of sparkoperator.k8s.io ignored{_MADE.format('spec.executor.instances')}"],
+        4,
+        [f"1 SparkApplication of sparkoperator.k8s.io counted as workload: 3 pods{_SAID}"],
     ),
     "Knative": (
         [one("serving.knative.dev/v1", "Service", {"template": {"spec": TEMPLATE["spec"]}}, "hello")],

@@ -66,7 +66,7 @@ from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
 from dovetail.model.volumes import DEFAULT_CLASS, binds, completed
 from dovetail.reading import Manifest, Reading
-from dovetail.reading.replicas import refuse_too_many
+from dovetail.reading.replicas import refuse_too_many, replicas
 from dovetail.reading.workloads import as_workloads
 
 _HOOK = "helm.sh/hook"
@@ -473,10 +473,12 @@ def _counted(reading: Reading) -> tuple[Manifest, ...]:
     if not any(item.foreign for item in reading.manifests):
         return reading.manifests
     owners = {item.key: item.owner for item in reading.left_out}
-    owners |= {_key(item.object.KIND, item.object): _parent(item.object) for item in _own(reading.manifests)}
+    owners |= {_key(item.object.KIND, item.object): _owner(item.object) for item in _own(reading.manifests)}
     owning: set[tuple[str, str]] = set()
-    for item in _own(reading.manifests):
-        owner = _parent(item.object)
+    for item in reading.manifests:
+        if item.foreign and not replicas(item):
+            continue
+        owner = owners.get(item.written) if item.foreign else _owner(item.object)
         while owner is not None and owner not in owning:
             owning.add(owner)
             owner = owners.get(owner)
@@ -545,8 +547,8 @@ def _replicated(item: Manifest) -> Object:
     """A ReplicationController makes the pods of a ReplicaSet."""
     if not isinstance(item.object, ReplicationController):
         return item.object
-    ((_, made),) = as_workloads(item.document) or [("", {})]
-    return decode(made, ReplicaSet) if made else item.object
+    found = as_workloads(item.document, templates_only=True)
+    return decode(found[0].document, ReplicaSet) if found else item.object
 
 
 def _scaled(workload: Object, autoscaler: HorizontalPodAutoscaler | None) -> Object:
@@ -572,6 +574,13 @@ def _key(kind: str, item: Object) -> tuple[str, str]:
 
 def _parent(item: Object) -> tuple[str, str] | None:
     owner = item.metadata.controller()
+    return None if owner is None else (owner.kind, f"{item.metadata.namespace}/{owner.name}")
+
+
+def _owner(item: Object) -> tuple[str, str] | None:
+    """What manages it, or else owns it: not every operator says that it manages its pods."""
+    owners = item.metadata.owner_references
+    owner = item.metadata.controller() or (owners[0] if owners else None)
     return None if owner is None else (owner.kind, f"{item.metadata.namespace}/{owner.name}")
 
 

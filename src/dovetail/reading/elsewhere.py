@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from dovetail.reading.kinds import DEFAULT_NAMESPACE
 from dovetail.reading.located import Located
+from dovetail.reading.podgroups import COUNTS
 from dovetail.reading.refusals import subject
 from dovetail.reading.sources import STDIN
+from dovetail.reading.workloads import has_ended
 
 _PODS = "kubectl get pods -A -o yaml"
 # Of (group, kind): what is not here, and the command that prints it.
@@ -22,8 +24,6 @@ _MAKERS = {
         "kubectl get nodes,pods -A -o yaml",
     ),
     ("helm.toolkit.fluxcd.io", "HelmRelease"): ("what it installs", "helm get manifest NAME -n NAMESPACE"),
-    ("kubevirt.io", "VirtualMachine"): ("the pod that it runs in", _PODS),
-    ("kubevirt.io", "VirtualMachineInstance"): ("the pod that it runs in", _PODS),
     ("kustomize.config.k8s.io", "Kustomization"): ("what it builds", "kubectl kustomize FOLDER"),
     ("kustomize.toolkit.fluxcd.io", "Kustomization"): (
         "what it builds",
@@ -31,9 +31,10 @@ _MAKERS = {
     ),
     ("template.openshift.io", "Template"): ("what it makes", "oc process -f FILE -o yaml"),
 }
-# By which operators are told how many pods to make.
-_COUNTS = ("replicas", "instances", "count", "members")
 _NOT_OF_PODS = {("kafka.strimzi.io", "KafkaTopic")}  # copies of its data
+# Of which the object alone does not say what they ask for, with no count to show it.
+_RUN = {("kubevirt.io", "VirtualMachine"), ("kubevirt.io", "VirtualMachineInstance")}
+_CONTAINERS = ("container", "containers", "steps")
 _DEEPEST = 6
 _PARTS = ("metadata", "spec")
 
@@ -45,6 +46,11 @@ class Elsewhere:
     located: Located
     what: str
     command: str
+    counted: bool = False  # True iff something of it is
+
+    @property
+    def not_here(self) -> str:
+        return f"{self.what} is not here ({self.command})"
 
     @property
     def written(self) -> str:
@@ -64,26 +70,49 @@ class Elsewhere:
         return " ".join(words.get(word, word) for word in self.command.split(" "))
 
 
-def elsewhere(located: Located, group: str, kind: str) -> Elsewhere | None:
-    """What an object of another group, which has no pod template, stands for; None if for nothing known."""
+def stands_for_others(group: str, kind: str) -> bool:
+    """True iff the objects of a kind are what a tool makes others of, by what it has elsewhere."""
+    return (group, kind) in _MAKERS
+
+
+def elsewhere(located: Located, group: str, kind: str, counted: Collection[str] = ()) -> Elsewhere | None:
+    """What an object of another group stands for beside what is `counted` of it, the paths of its parts.
+
+    None if for nothing that is known.
+    """
     known = _MAKERS.get((group, kind))
     if known is not None:
-        return Elsewhere(located, *known)
-    if (group, kind) in _NOT_OF_PODS:
+        return None if counted else Elsewhere(located, *known)
+    if (group, kind) in _NOT_OF_PODS or has_ended(located.value):
         return None
-    path = next(_counts(located.value.get("spec"), "spec", 0), None)
-    return None if path is None else Elsewhere(located, f"what its operator makes ({path})", _PODS)
+    if (group, kind) in _RUN and not counted:
+        return Elsewhere(located, "the pod that it runs in", _PODS)
+    path = next(_signs(located.value.get("spec"), "spec", 0, counted), None)
+    return (
+        None
+        if path is None
+        else Elsewhere(located, f"what its operator makes ({path})", _PODS, bool(counted))
+    )
 
 
-def _counts(value: Any, path: str, depth: int) -> Iterator[str]:
-    """Paths at which a number of pods seems to be asked for."""
-    if depth > _DEEPEST:
+def _signs(value: Any, path: str, depth: int, counted: Collection[str]) -> Iterator[str]:
+    """Paths at which pods seem to be asked for: their number, what they ask for, or containers."""
+    if depth > _DEEPEST or path in counted:
         return
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _counts(item, f"{path}[{index}]", depth + 1)
+            yield from _signs(item, f"{path}[{index}]", depth + 1, counted)
     elif isinstance(value, dict):
         for key, item in value.items():
-            if key in _COUNTS and type(item) is int and item > 0:
+            if _is_sign(key, item) and not any(one.startswith(f"{path}.") for one in counted):
                 yield f"{path}.{key}"
-            yield from _counts(item, f"{path}.{key}", depth + 1)
+            yield from _signs(item, f"{path}.{key}", depth + 1, counted)
+
+
+def _is_sign(key: str, item: Any) -> bool:
+    if key in COUNTS:
+        return type(item) is int and item > 0
+    if key in _CONTAINERS:
+        found = item[:1] if isinstance(item, list) else [item]
+        return any(isinstance(one, dict) and "image" in one for one in found)
+    return key == "resources" and isinstance(item, dict) and bool(item.keys() & {"requests", "limits"})

@@ -24,15 +24,16 @@ from dovetail.api.schema import Schema, is_echo, unknown_fields, with_defaults, 
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
 from dovetail.reading.documents import documents
-from dovetail.reading.elsewhere import Elsewhere, elsewhere
+from dovetail.reading.elsewhere import Elsewhere, elsewhere, stands_for_others
 from dovetail.reading.generations import today
 from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
+from dovetail.reading.operators import tells_more
 from dovetail.reading.parts import Part, wholes
 from dovetail.reading.paths import at, steps
 from dovetail.reading.refusals import broken, refusal, subject, unknown_field
 from dovetail.reading.served import ServedPod
-from dovetail.reading.workloads import as_workloads
+from dovetail.reading.workloads import Made, as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"
 _LARGE: dict[str, type[Object]] = {"Pod": Pod, "Node": Node}  # of which a cluster has thousands
@@ -123,16 +124,14 @@ def read(
     found: Iterable[Located] = documents(paths, recursive=recursive, note=reader.note, fault=reader.fault)
     if known:
         found = wholes(found, known, reader.fault)
-    for located in today(found, note=reader.note, fault=reader.fault):
-        reader.take(located)
+    reader.take_all(today(found, note=reader.note, fault=reader.fault))
     return reader.reading()
 
 
 def read_objects(objects: Iterable[Located], *, strict: bool = False) -> Reading:
     """A reading of objects that came otherwise, such as from an API server."""
     reader = _Reader(strict=strict)
-    for located in today(objects, note=reader.note, fault=reader.fault):
-        reader.take(located)
+    reader.take_all(today(objects, note=reader.note, fault=reader.fault))
     return reader.reading()
 
 
@@ -143,8 +142,7 @@ def read_leniently(
     `fault`, and the object is read all the same as far as its types allow.
     """
     reader = _Lenient(strict=False, report=fault)
-    for located in today(objects, note=note, fault=fault):
-        reader.take(located)
+    reader.take_all(today(objects, note=note, fault=fault))
     return reader.reading()
 
 
@@ -184,6 +182,9 @@ class _Workloads:
     objects: int = 0
     pods: int = 0
     per_node: int = 0
+    made_up: bool = False
+    none: str = "replicas: 0"
+    more: Elsewhere | None = None  # what the first of them asks for besides
 
 
 @dataclass
@@ -199,6 +200,7 @@ class _Reader:
     remarks: dict[tuple[str, str], _Remark] = field(default_factory=dict)
     left_out: list[Owned] = field(default_factory=list)
     elsewhere: dict[tuple[str, str], list[Elsewhere]] = field(default_factory=dict)
+    beside: list[dict[str, Any]] = field(default_factory=list)  # what may say more of other groups' objects
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -227,6 +229,14 @@ class _Reader:
             tuple(self.left_out),
             tuple(one for found in self.elsewhere.values() for one in found),
         )
+
+    def take_all(self, found: Iterable[Located]) -> None:
+        objects = list(found)
+        self.beside = [
+            one.value for one in objects if not isinstance(one, ServedPod) and tells_more(one.value)
+        ]
+        for located in objects:
+            self.take(located)
 
     def take(self, located: Located) -> None:
         try:
@@ -302,25 +312,27 @@ class _Reader:
         document = located.value
         group, kind = group_of(document["apiVersion"]), document["kind"]
         self._leave_out(located)
-        workloads = as_workloads(document)
         if self.strict:
             remedy = "leave it out, or leave --strict out"
             raise refusal(located, "kind", f"Dovetail does not know {kind} of {group}", remedy)
-        if not workloads:
+        found = as_workloads(document, self.beside, templates_only=stands_for_others(group, kind))
+        more = elsewhere(located, group, kind, [one.path for one in found])
+        if more is not None:
+            self.elsewhere.setdefault((group, kind), []).append(more)
+        if not found:
             self.ignored[group, kind] += 1
-            stands_for = elsewhere(located, group, kind)
-            if stands_for is not None:
-                self.elsewhere.setdefault((group, kind), []).append(stands_for)
             return
         counted = self.foreign.setdefault((group, kind), _Workloads())
+        counted.more = counted.more or more
         counted.objects += 1
-        for path, made in workloads:
-            manifest = _stand_in(located, path, made)
-            self.manifests.append(manifest)
-            if made["kind"] == "DaemonSet":
+        for one in found:
+            self.manifests.append(_stand_in(located, one))
+            counted.made_up |= one.made_up
+            counted.none = one.none or counted.none
+            if one.document["kind"] == "DaemonSet":
                 counted.per_node += 1
             else:
-                counted.pods += made["spec"]["replicas"]
+                counted.pods += one.document["spec"]["replicas"]
 
     def _leave_out(self, located: Located) -> None:
         document = located.value
@@ -329,14 +341,10 @@ class _Reader:
             return
         space = meta.get("namespace") or DEFAULT_NAMESPACE
         owners = meta.get("ownerReferences")
-        owner = next(
-            (
-                (str(item.get("kind")), f"{space}/{item.get('name')}")
-                for item in (owners if isinstance(owners, list) else ())
-                if isinstance(item, dict) and item.get("controller")
-            ),
-            None,
-        )
+        named = [item for item in (owners if isinstance(owners, list) else ()) if isinstance(item, dict)]
+        # Not every operator says that it manages what it owns.
+        first = next((item for item in named if item.get("controller")), named[0] if named else None)
+        owner = (str(first.get("kind")), f"{space}/{first.get('name')}") if first else None
         self.left_out.append(Owned((str(document.get("kind")), f"{space}/{meta.get('name')}"), owner))
 
     def _remark(self, located: Located, path: str, text: str) -> None:
@@ -349,11 +357,15 @@ class _Reader:
         for (group, kind), counted in sorted(self.foreign.items()):
             parts = [f"{counted.pods} pod{'s' if counted.pods != 1 else ''}"] if counted.pods else []
             parts += ["a pod per node"] if counted.per_node else []
-            what = " and ".join(parts) or "no pods (replicas: 0)"
+            what = " and ".join(parts) or f"no pods ({counted.none})"
+            if counted.made_up and parts:
+                what += ", by the requests in it; what its operator adds is not known"
+            if counted.more is not None:
+                what += f"; {counted.more.not_here}"
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
-            made = self.elsewhere.get((group, kind))
-            why = f": {made[0].what} is not here ({made[0].command})" if made else ""
+            more = next((one for one in self.elsewhere.get((group, kind), ()) if not one.counted), None)
+            why = f": {more.not_here}" if more else ""
             yield f"{count} {kind} of {group} ignored{why}"
         for (kind, text), remark in self.remarks.items():
             line = remark.first.line_of(remark.path)
@@ -402,8 +414,9 @@ class _Lenient(_Reader):
             self.report(error)
 
 
-def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
+def _stand_in(located: Located, one: Made) -> Manifest:
     """The workload that stands for an object of another group, whose faults are reported of the object."""
+    made = one.document
     kind = BY_GVK[made["apiVersion"], made["kind"]]
     schema = schema_of(made)
     assert schema is not None
@@ -412,7 +425,7 @@ def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
         document = _with_namespace(admit(without_unknown(schema, made)))
     except Invalid as invalid:
         causes = tuple(
-            Cause(_moved(cause.field, path), cause.message, cause.reason) for cause in invalid.causes
+            Cause(_moved(cause.field, one.path), cause.message, cause.reason) for cause in invalid.causes
         )
         raise broken(causes, located) from None
     return Manifest(_decoded(document, kind, located), located, document)

@@ -1,34 +1,33 @@
-"""Workloads of other groups: whatever carries a pod template and replicas, such as a Rollout of Argo.
+"""Workloads of other groups: whatever makes pods and says which, such as a Rollout of Argo.
 
-They are read as the kind of Kubernetes that makes the same pods. The rule is one for all, known or not:
-below `spec`, every map that holds `template.spec.containers` stands for as many pods as its own `replicas`
-and those of the maps around it say.
+They are read as the kind of Kubernetes that makes the same pods. The rule is one for all, known or not
+(`podgroups`); kinds that say it in their own way have theirs (`operators`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Document = dict[str, Any]
+from dovetail.reading.operators import Subject, groups_of
+from dovetail.reading.podgroups import Document, PodGroup, pod_groups
 
-# Knative counts by annotations of the template.
-_MIN_SCALES = ("autoscaling.knative.dev/min-scale", "autoscaling.knative.dev/minScale")
-_COUNTS = ("replicas", "parallelism", "count")  # the last is Elasticsearch's
-_TEMPLATES = ("template", "podTemplate")
-_DEEPEST = 12
+# How objects of kinds that run to an end say that they are there, in the fields of their status.
+_STATES = ("phase", "state", "jobDeploymentStatus", "terminalState")
+_ENDED = frozenset(("complete", "completed", "succeeded", "success", "failed", "error"))
+_DONE = frozenset(("Complete", "Completed", "Succeeded", "Finished"))
+_RUN_TO_AN_END = ("Job", "JobSet", "Run", "Workflow", "Application", "Task")
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Copies of one pod template: where it was found below the object, and how many."""
+class Made:
+    """A workload of Kubernetes that makes the same pods as a part of an object."""
 
-    path: str
-    name: str  # what distinguishes it from other groups of the object; empty for `spec` itself
-    owner: Document  # the map that holds the template
-    template: Document
-    replicas: int
+    path: str  # of the part
+    document: Document
+    made_up: bool  # True iff the object holds no template of the pods, only what they ask for
+    none: str = ""  # why it asks for no pods now
 
 
 def is_per_node(kind: str, spec: Document) -> bool:
@@ -36,60 +35,64 @@ def is_per_node(kind: str, spec: Document) -> bool:
     return kind in ("DaemonSet", "BroadcastJob") and "replicas" not in spec
 
 
-def as_workloads(document: Document) -> list[tuple[str, Document]]:
-    """The workloads of Kubernetes that make the same pods, each with the path of its part, if any."""
+def as_workloads(
+    document: Document, beside: Sequence[Document] = (), *, templates_only: bool = False
+) -> list[Made]:
+    """The workloads of Kubernetes that make the same pods; other objects may say more of it.
+
+    With `templates_only` nothing is made of what has no pod template.
+    """
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return []
     kind = str(document.get("kind"))
-    groups = list(_groups(spec, "spec", "", 1, 0))
-    return [(group.path, _workload(document, kind, group)) for group in groups]
+    groups = None if templates_only else groups_of(Subject(document, beside))
+    if groups is None:
+        groups = list(pod_groups(spec, templates_only=templates_only))
+    ended = has_ended(document)
+    return [
+        Made(
+            group.path,
+            _workload(document, kind, group, 0 if ended else group.replicas),
+            group.made_up,
+            "it has ended" if ended else _none(spec) if not group.replicas else "",
+        )
+        for group in groups
+    ]
 
 
-def _groups(value: Any, path: str, name: str, copies: int, depth: int) -> Iterator[_Group]:
-    if depth > _DEEPEST:
-        return
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            own = item.get("name") if isinstance(item, dict) else None
-            label = str(own) if isinstance(own, str) and own else str(index)
-            yield from _groups(item, f"{path}[{index}]", label, copies, depth + 1)
-        return
-    if not isinstance(value, dict):
-        return
-    counts = [value[key] for key in _COUNTS if type(value.get(key)) is int and value[key] >= 0]
-    copies *= counts[0] if counts else 1
-    for key, item in value.items():
-        if key in _TEMPLATES and _is_pod_template(item):
-            replicas = copies if counts else _min_scale(item, copies)
-            yield _Group(path, name, value, item, replicas)
-        elif isinstance(item, dict | list):
-            yield from _groups(
-                item, f"{path}.{key}", name if key in (*_TEMPLATES, "spec") else key, copies, depth + 1
-            )
+def _none(spec: Document) -> str:
+    strategy = spec.get("runStrategy")
+    if isinstance(strategy, str):
+        return f"runStrategy: {strategy}"
+    if spec.get("running") is False:
+        return "running: false"
+    run = spec.get("runPolicy")
+    held = spec.get("suspend") is True or (isinstance(run, dict) and run.get("suspend") is True)
+    return "suspend: true" if held else "replicas: 0"
 
 
-def _is_pod_template(value: Any) -> bool:
-    spec = value.get("spec") if isinstance(value, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    return (
-        isinstance(containers, list) and bool(containers) and all(isinstance(one, dict) for one in containers)
+def has_ended(document: Document) -> bool:
+    """True iff an object of a kind that runs to an end says that it is there."""
+    kind, status = str(document.get("kind")), document.get("status")
+    if not isinstance(status, dict) or not kind.endswith(_RUN_TO_AN_END):
+        return False
+    states = [status.get(key) for key in _STATES]
+    inner = status.get("applicationState")
+    states.append(inner.get("state") if isinstance(inner, dict) else None)
+    if any(isinstance(state, str) and state.lower() in _ENDED for state in states):
+        return True
+    conditions: Any = status.get("conditions")
+    return any(
+        isinstance(one, dict) and one.get("type") in {*_DONE, "Failed"} and one.get("status") == "True"
+        for one in (conditions if isinstance(conditions, list) else ())
     )
 
 
-def _min_scale(template: Document, otherwise: int) -> int:
-    meta = template.get("metadata")
-    annotations = meta.get("annotations") if isinstance(meta, dict) else None
-    for key in _MIN_SCALES:
-        text = annotations.get(key) if isinstance(annotations, dict) else None
-        if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10:
-            return max(int(text), 1)
-    return otherwise
-
-
-def _workload(document: Document, kind: str, group: _Group) -> Document:
+def _workload(document: Document, kind: str, group: PodGroup, replicas: int) -> Document:
     meta = document["metadata"] if isinstance(document.get("metadata"), dict) else {}
-    name = f"{meta.get('name', '')}-{group.name}".lower() if group.name else meta.get("name", "")
+    named = meta.get("name") or str(meta.get("generateName") or "").rstrip("-")
+    name = f"{named}-{group.name}".lower() if group.name else named
     template = group.template
     template_meta = template["metadata"] if isinstance(template.get("metadata"), dict) else {}
     labels = template_meta.get("labels")
@@ -106,10 +109,10 @@ def _workload(document: Document, kind: str, group: _Group) -> Document:
     made["template"]["metadata"].pop("name", None)
     made["template"]["metadata"].pop("creationTimestamp", None)
     result = "Deployment"
-    if is_per_node(kind, group.owner):
+    if group.per_node or is_per_node(kind, group.owner):
         result = "DaemonSet"
     else:
-        made["replicas"] = group.replicas
+        made["replicas"] = replicas
     if kind == "StatefulSet":
         result = kind
         made.update({key: group.owner[key] for key in ("volumeClaimTemplates",) if group.owner.get(key)})
