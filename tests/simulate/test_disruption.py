@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from operated import Operated, play, pod, pool, replicas
@@ -81,6 +83,26 @@ def test_budgets_of_zero_are_reported_on_the_pool() -> None:
     assert {record["object"] for record in events} == {"NodePool/general"}
     # At most one a minute.
     assert 2 <= len(events) <= 5
+
+
+@pytest.mark.parametrize(("zone", "goes"), [("Asia/Seoul", False), ("", True), ("Asia/Soul", False)])
+def test_windows_of_budgets_are_in_the_time_zone_of_their_pool(zone: str, goes: bool) -> None:
+    async def script(world: Operated) -> None:
+        hour = datetime.fromtimestamp(world.clock.now() // SECOND, ZoneInfo("Asia/Seoul")).hour
+        shut = {"nodes": "0", "schedule": f"0 {hour} * * *", "duration": "2h"}
+        made = pool(**quiet(10, budgets=[{"nodes": "100%"}, shut]))
+        made["metadata"]["annotations"] = {"dovetail.dev/time-zone": zone}
+        world.create(node_class(), made, pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        await world.client.delete(Pod, "a", "default")
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    assert bool(world.records("disruption")) == goes
+    told = world.messages("InvalidAnnotation")
+    assert [("Asia/Soul" in text, "budgets with a schedule allow nothing" in text) for text in told] == (
+        [(True, True)] if zone == "Asia/Soul" else []
+    )
 
 
 def test_an_unreadable_budget_forbids_and_is_reported_while_launches_go_on() -> None:

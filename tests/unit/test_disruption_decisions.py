@@ -17,7 +17,7 @@ from dovetail.api.karpenter.nodepool import Budget, NodePool
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.disrupt import candidates
 from dovetail.disrupt.allowance import allowances, blocked_notes, consuming, within
-from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions, fault, is_active
+from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions, allows_any, fault, is_active, pool_allows
 from dovetail.disrupt.candidates import NodeView, blocker, blockers, judge_alone
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, UNHEALTHY, Command, Decision
 from dovetail.disrupt.confirmation import token, too_many
@@ -35,7 +35,7 @@ from dovetail.disrupt.static import is_static, surplus
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
-from dovetail.units.timestamp import to_rfc3339
+from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 NONE = Budgets(())
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -127,6 +127,45 @@ def test_a_budget_that_cannot_be_read_is_reported_and_allows_nothing(
     assert bool(fault(found)) == complains
     if complains:
         assert allowed_disruptions((found,), EMPTY, 10, 0, NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("zone", "instant", "active"),
+    [
+        ("UTC", "2026-07-01T09:00:00Z", True),
+        ("Asia/Seoul", "2026-07-01T09:00:00Z", False),
+        ("Asia/Seoul", "2026-07-01T00:00:00Z", True),
+        ("Asia/Seoul", "2026-06-30T23:59:59Z", False),
+        ("Asia/Seoul", "2026-07-01T08:59:59Z", True),
+        # Nine o'clock is an hour earlier in summer, which no schedule in UTC can say.
+        ("Europe/Berlin", "2026-07-01T07:00:00Z", True),
+        ("Europe/Berlin", "2026-01-01T07:00:00Z", False),
+        ("Europe/Berlin", "2026-01-01T08:00:00Z", True),
+    ],
+)
+def test_schedules_count_in_the_time_zone_of_their_pool(zone: str, instant: str, active: bool) -> None:
+    closed = {"nodes": "0", "schedule": "0 9 * * *", "duration": "9h"}
+    owner = zoned(zone, {"nodes": "3"}, closed)
+    now = parse_rfc3339(instant)
+    assert pool_allows(owner, DRIFTED, 10, 1, now) == (0 if active else 2)
+    assert allows_any(owner, DRIFTED, now) != active
+
+
+def test_a_time_zone_that_is_none_leaves_only_budgets_without_a_schedule() -> None:
+    assert pool_allows(zoned("Asia/Soul", {"nodes": "3"}), DRIFTED, 10, 0, NOW) == 3
+    daily = {"nodes": "5", "schedule": "@daily", "duration": "1h"}
+    owner = zoned("../../etc/passwd", {"nodes": "3"}, daily)
+    assert pool_allows(owner, DRIFTED, 10, 0, NOW) == 0
+    assert [(item.reason, item.place) for item in pool_faults(owner)] == [
+        ("InvalidAnnotation", "dovetail.dev/time-zone")
+    ]
+    assert not list(pool_faults(zoned("Asia/Seoul", daily)))
+
+
+def zoned(zone: str, *budgets: dict[str, str]) -> NodePool:
+    owner = pool(budgets=list(budgets))
+    marks = {"dovetail.dev/time-zone": zone}
+    return structs.replace(owner, metadata=structs.replace(owner.metadata, annotations=marks))
 
 
 def test_a_schedule_that_never_hits_is_never_active() -> None:

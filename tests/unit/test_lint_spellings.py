@@ -86,6 +86,15 @@ def _budgets(*items: str) -> str:
     return _pool(GENERAL, spec=f"  disruption:\n    consolidateAfter: 1m\n    budgets:\n{listed}")
 
 
+def _in_seoul(mark: str, schedule: str) -> str:
+    budget = f"      - {{nodes: 50%, {schedule}, duration: 9h}}\n"
+    made = _pool(
+        _is("topology.kubernetes.io/zone", "[ap-northeast-2a]"),
+        spec=f"  disruption:\n    consolidateAfter: 1m\n    budgets:\n{budget}",
+    )
+    return made.replace("{name: default}", f"{{name: default, annotations: {{{mark}}}}}", 1)
+
+
 def _cron(start: str, end: str) -> str:
     return (
         "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: shop}\nspec:\n"
@@ -391,6 +400,23 @@ CASES |= {
         "* 9 * * *",
         "*/15 * * * *",
     )
+}
+CASES |= {
+    "working hours in another zone": (
+        "NP011",
+        _in_seoul("other: x", "@@schedule: 0 9 * * 1-5"),
+        _in_seoul("dovetail.dev/time-zone: Asia/Seoul", "schedule: 0 9 * * 1-5"),
+    ),
+    "no time zone": (
+        "NP011",
+        _in_seoul("@@dovetail.dev/time-zone: Asia/Soul", "schedule: 0 9 * * 1-5"),
+        _in_seoul("dovetail.dev/time-zone: Asia/Seoul", "schedule: 0 9 * * 1-5"),
+    ),
+    "a time zone in a schedule": (
+        "NP011",
+        _in_seoul("other: x", "@@schedule: TZ=Asia/Seoul 0 9 * * 1-5"),
+        _in_seoul("dovetail.dev/time-zone: Asia/Seoul", "schedule: 0 9 * * 1-5"),
+    ),
 }
 CASES |= {
     f"trigger {start}": (

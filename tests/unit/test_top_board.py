@@ -100,10 +100,13 @@ def claim(
     )
 
 
-def pool(budgets: list[dict[str, Any]]) -> NodePool:
+def pool(budgets: list[dict[str, Any]], annotations: dict[str, str] | None = None) -> NodePool:
     template = {"spec": {"nodeClassRef": REFERENCE}}
     return decode(
-        {"metadata": {"name": "general"}, "spec": {"template": template, "disruption": {"budgets": budgets}}},
+        {
+            "metadata": {"name": "general", "annotations": annotations or {}},
+            "spec": {"template": template, "disruption": {"budgets": budgets}},
+        },
         NodePool,
     )
 
@@ -399,6 +402,9 @@ def test_what_comes_next() -> None:
         "may go now: Empty 0, Drifted 0, Underutilized 0, Unhealthy 0",
         "holds now: 0 nodes for 1h from '0 13 * * *' (UTC)",
     ]
+    seoul = pool([night], {"dovetail.dev/time-zone": "Asia/Seoul"})
+    there = [item.text for item in beyond.upcoming(board_of(seoul), NOW) if item.what == "budget"]
+    assert there[1] == "in 16h: 0 nodes for 1h from '0 13 * * *' (Asia/Seoul)"
 
 
 def test_the_gap_is_shown_once_it_is_proven() -> None:

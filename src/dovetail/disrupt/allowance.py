@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.memo import by_identity
-from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.budgets import pool_allows
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNHEALTHY, Note
 
@@ -19,8 +19,7 @@ def allowances(pools: Sequence[NodePool], views: Sequence[NodeView], reason: str
     answer = {}
     for pool in pools:
         name = pool.metadata.name
-        budgets = pool.spec.disruption.budgets
-        answer[name] = allowed_disruptions(budgets, reason, counted.nodes[name], used[name], now)
+        answer[name] = pool_allows(pool, reason, counted.nodes[name], used[name], now)
     return answer
 
 

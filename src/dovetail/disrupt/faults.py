@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
-from dovetail.disrupt.budgets import fault
+from dovetail.disrupt.budgets import fault, zone_fault
 from dovetail.disrupt.consolidation.saving import MINIMUM_SAVING, Minimum, parse_minimum
 from dovetail.disrupt.expiry import REPLACE_FIRST
 from dovetail.disrupt.pause import PAUSES
@@ -38,6 +38,9 @@ def pool_faults(pool: NodePool) -> Iterator[Fault]:
     if expiration and expiration != REPLACE_FIRST:
         text = f"is ignored: {expiration!r} is not {REPLACE_FIRST}"
         yield Fault("InvalidAnnotation", labels.EXPIRATION, f"The annotation {labels.EXPIRATION} {text}")
+    if wrong := zone_fault(pool):
+        text = f"cannot be read, and budgets with a schedule allow nothing: {wrong}"
+        yield Fault("InvalidAnnotation", labels.TIME_ZONE, f"The annotation {labels.TIME_ZONE} {text}")
     try:
         parse_minimum(given.get(MINIMUM_SAVING) or "0%", Minimum())
     except ValueError as error:

@@ -29,7 +29,7 @@ from dovetail.disrupt.bill import (
     parts,
     searched,
 )
-from dovetail.disrupt.budgets import allow_any, allowed_disruptions
+from dovetail.disrupt.budgets import allows_any, pool_allows
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.consolidation.balanced import Totals, totals
@@ -273,23 +273,13 @@ class _Course:
             going.update(one.nodes)
         there = Counter(node.pool for node in self._standing.nodes)
         return {
-            name: allowed_disruptions(
-                pool.spec.disruption.budgets,
-                UNDERUTILIZED,
-                there[name] + going[name],
-                going[name],
-                self._now,
-            )
+            name: pool_allows(pool, UNDERUTILIZED, there[name] + going[name], going[name], self._now)
             for name, pool in self._pools.items()
         }
 
     def _going(self, names: Sequence[str]) -> Sequence[str]:
         """Those of them that ask pods to go elsewhere: budgets let some of their pools' nodes go."""
-        pools = {
-            name
-            for name, pool in self._pools.items()
-            if allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, self._now)
-        }
+        pools = {name for name, pool in self._pools.items() if allows_any(pool, UNDERUTILIZED, self._now)}
         pool_of = {node.name: node.pool for node in self._standing.nodes}
         return [name for name in names if pool_of[name] in pools][:MOST_AVOIDED]
 

@@ -60,6 +60,7 @@ NOMINATED = "dovetail.dev/nominated-node"  # an annotation of a pod: which node 
 # An annotation of a claim: its node opens to pods after those of lower numbers.
 OPENS = "dovetail.dev/opens"
 EXPIRATION = "dovetail.dev/expiration"
+TIME_ZONE = "dovetail.dev/time-zone"  # in which the schedules of its budgets count
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"

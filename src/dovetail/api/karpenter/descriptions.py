@@ -77,8 +77,8 @@ NODE_POOL = CONDITIONS | {
     "spec.disruption.budgets": "How many nodes may be disrupted at once; the strictest one in force counts.",
     "spec.disruption.budgets[].nodes": 'A number of nodes such as "5" or a share such as "10%", rounded up.',
     "spec.disruption.budgets[].reasons": "The reasons that the budget is for; left out, all of them.",
-    "spec.disruption.budgets[].schedule": "When the budget comes into force, in UTC: five cron fields, "
-    "or @daily and the like; with duration.",
+    "spec.disruption.budgets[].schedule": "When the budget comes into force, in UTC or the zone of the "
+    "annotation dovetail.dev/time-zone: five cron fields, or @daily and the like; with duration.",
     "spec.disruption.budgets[].duration": "How long it stays in force each time, such as 8h; with schedule.",
     "spec.disruption.consolidateAfter": "How long a node must see no pod come or go before consolidation "
     "looks at it, such as 30s; Never turns consolidation off.",

@@ -18,7 +18,7 @@ from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
-from dovetail.disrupt.budgets import allow_any
+from dovetail.disrupt.budgets import allows_any
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
@@ -181,7 +181,7 @@ class Consolidation:
         pools = {
             pool.metadata.name
             for pool in self._context.state.all(NodePool)
-            if allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, now)
+            if allows_any(pool, UNDERUTILIZED, now)
         }
         there = {view.name: view for view in views if view.pool_name in pools}
         if finding.next is None:

@@ -19,7 +19,7 @@ from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.disruption.moves import SteadyPools, same_but_moves
 from dovetail.controllers.nodeclaim.status import LAUNCHED, write
 from dovetail.controllers.reconciler import failure_log
-from dovetail.disrupt.budgets import allow_any
+from dovetail.disrupt.budgets import allows_any
 from dovetail.disrupt.command import DRIFTED
 from dovetail.disrupt.drift import grown_up, pool_drift
 from dovetail.kube.client import ChangeType
@@ -116,7 +116,7 @@ class Drifted:
         """True iff, as things stand, the pool's budgets and pauses let a drifted node of it go."""
         if self._context.brakes.disruption_paused(pool):
             return False
-        return allow_any(pool.spec.disruption.budgets, DRIFTED, self._context.clock.now())
+        return allows_any(pool, DRIFTED, self._context.clock.now())
 
     async def _reason(self, claim: NodeClaim, pool: NodePool) -> str:
         context = self._context

@@ -14,7 +14,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted, count_unhealthy
 from dovetail.controllers.nodeclaim.terminate import end_by_force
 from dovetail.controllers.reconciler import failure_log
-from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.budgets import allowed_disruptions, zone_of
 from dovetail.disrupt.command import UNHEALTHY
 from dovetail.disrupt.repair import Matcher, too_many
 from dovetail.kube.client import ChangeType
@@ -125,4 +125,5 @@ class LegacyNodeRepair:
         if len(others) == len(own):
             return 1  # it is not initialized: budgets do not count it
         used = sum(map(state.going, others))
-        return allowed_disruptions(named, UNHEALTHY, len(own), used, self._context.clock.now())
+        now = self._context.clock.now()
+        return allowed_disruptions(named, UNHEALTHY, len(own), used, now, zone_of(pool))

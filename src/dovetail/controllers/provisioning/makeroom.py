@@ -27,7 +27,7 @@ from dovetail.controllers.node.evict import EVICTIONS
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.exchange import movable, owner_of, size, suits, zone_of
 from dovetail.controllers.provisioning.remarks import nominate
-from dovetail.disrupt.budgets import allow_any
+from dovetail.disrupt.budgets import allows_any
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.pods import do_not_disrupt
 from dovetail.kube.client import ChangeType
@@ -641,7 +641,7 @@ class RoomMaker:
     def _allows(self, pool: NodePool) -> bool:
         """True iff the pool's nodes may be disrupted now, one at least."""
         now, paused = self._context.clock.now(), self._context.brakes.disruption_paused(pool)
-        return not paused and allow_any(pool.spec.disruption.budgets, UNDERUTILIZED, now)
+        return not paused and allows_any(pool, UNDERUTILIZED, now)
 
     async def _emptied(self, underway: Underway) -> bool:
         """True iff all leave that have to, one after the other, each while the pod is nominated to the node.

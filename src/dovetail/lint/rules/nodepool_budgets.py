@@ -12,6 +12,7 @@ from dovetail.base.clock import SECOND
 from dovetail.disrupt import budgets as rule_of_budgets
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView
+from dovetail.model import labels
 from dovetail.units.cron import NEVER, Cron
 from dovetail.units.duration import format_duration, parse_duration
 
@@ -55,7 +56,8 @@ def budget_never_opens(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
         budgets = view.pool.spec.disruption.budgets
         zero = [(index, budget) for index, budget in enumerate(budgets) if _is_zero(budget)]
-        shut = [_shut(zero, reason) for reason in _REASONS]
+        zone = "UTC" if rule_of_budgets.zone_fault(view.pool) else rule_of_budgets.zone_of(view.pool)
+        shut = [_shut(zero, reason, zone) for reason in _REASONS]
         if not all(shut):
             continue
         index, budget = shut[0][0]
@@ -77,15 +79,15 @@ def _is_zero(budget: Budget) -> bool:
     return not rule_of_budgets.fault(budget) and int(budget.nodes.rstrip("%")) == 0
 
 
-def _shut(zero: Sequence[tuple[int, Budget]], reason: str) -> list[tuple[int, Budget]]:
+def _shut(zero: Sequence[tuple[int, Budget]], reason: str, zone: str) -> list[tuple[int, Budget]]:
     """The fewest budgets, of those that allow nothing, that leave a reason no time; none if there is any."""
     about = [(index, item) for index, item in zero if item.reasons is None or reason in item.reasons]
-    alone = next(([one] for one in about if not _opens([one[1]])), [])
-    together = about if len(about) > 1 and not _opens([item for _, item in about]) else []
+    alone = next(([one] for one in about if not _opens([one[1]], zone)), [])
+    together = about if len(about) > 1 and not _opens([item for _, item in about], zone) else []
     return alone or together
 
 
-def _opens(budgets: Sequence[Budget]) -> bool:
+def _opens(budgets: Sequence[Budget], zone: str) -> bool:
     """True iff within a year or so there is a time at which none of them applies.
 
     It would begin at the end of one of them.
@@ -93,12 +95,12 @@ def _opens(budgets: Sequence[Budget]) -> bool:
     for budget in budgets:
         if not budget.schedule:
             return False
-        cron, span = Cron.parse(budget.schedule), parse_duration(budget.duration or "0s")
+        cron, span = Cron.parse(budget.schedule, zone), parse_duration(budget.duration or "0s")
         hit = cron.next_after(_NOW)
         for _ in range(400):
             if hit == NEVER or hit > _NOW + 366 * _DAY:
                 break
-            if not any(rule_of_budgets.is_active(other, hit + span) for other in budgets):
+            if not any(rule_of_budgets.is_active(other, hit + span, zone) for other in budgets):
                 return True
             hit = cron.next_after(hit)
         if hit == NEVER:
@@ -114,20 +116,31 @@ def _opens(budgets: Sequence[Budget]) -> bool:
 )
 def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
+        zone = rule_of_budgets.zone_of(view.pool)
+        if wrong := rule_of_budgets.zone_fault(view.pool):
+            yield Remark(
+                view.manifest.located,
+                f"metadata.annotations.{labels.TIME_ZONE}",
+                wrong,
+                "until it can be read budgets with a schedule allow nothing",
+                "",
+                severity=_ERROR,
+            )
+            zone = "UTC"
         for index, budget in enumerate(view.pool.spec.disruption.budgets):
             if budget.schedule is None or budget.duration is None:
                 continue
             path = f"spec.disruption.budgets[{index}].schedule"
             try:
-                cron, span = Cron.parse(budget.schedule), parse_duration(budget.duration)
+                cron, span = Cron.parse(budget.schedule, zone), parse_duration(budget.duration)
             except ValueError as error:
-                zone = "TZ=" in budget.schedule
+                zoned = re.search(r"TZ=(\S*)", budget.schedule)
                 yield Remark(
                     view.manifest.located,
                     path,
-                    "schedules take no time zone" if zone else str(error),
+                    "schedules take no time zone" if zoned else str(error),
                     "until it can be read the budget allows nothing",
-                    "count in UTC" if zone else "",
+                    f"annotate the NodePool {labels.TIME_ZONE}: {zoned[1]}, or count in UTC" if zoned else "",
                     severity=_ERROR,
                 )
                 continue
@@ -139,13 +152,13 @@ def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
                     "there is no such date",
                     "mend the date",
                 )
-            elif found := _every_hour(cron, budget.schedule) or _meant_local(
+            elif found := _every_hour(cron, budget.schedule, zone) or _meant_local(
                 view, cron, budget.schedule, span
             ):
                 yield Remark(view.manifest.located, path, *found)
 
 
-def _every_hour(cron: Cron, text: str) -> tuple[str, str, str] | None:
+def _every_hour(cron: Cron, text: str, zone: str) -> tuple[str, str, str] | None:
     """Of schedules that begin again every hour or every minute, which is seldom meant."""
     minute, hour, *days = cron.fields.split()
     written = text.split()[2:] if len(text.split()) == 5 else days
@@ -156,7 +169,7 @@ def _every_hour(cron: Cron, text: str) -> tuple[str, str, str] | None:
         meant = f"0 {first} {' '.join(written)}" if 0 < first < _HOURS_A_DAY else f"{first} 0 * * *"
         what = f"{text} begins every hour, at minute {first}"
         when = f"{first:02}:00" if 0 < first < _HOURS_A_DAY else f"00:{first:02}"
-        return what, why, f"for {when} UTC write {meant!r}"
+        return what, why, f"for {when} {zone} write {meant!r}"
     if len(minute.split(",")) > 1 or minute == "*":
         often = "every minute" if minute == "*" else f"{len(minute.split(','))} times an hour"
         hours = "of every hour" if every else f"of hour {hour.replace(',', ', ')}"
@@ -167,7 +180,8 @@ def _every_hour(cron: Cron, text: str) -> tuple[str, str, str] | None:
 def _meant_local(view: PoolView, cron: Cron, text: str, span: int) -> tuple[str, str, str] | None:
     """Of hours that look like a working day, and are the night where the pool's nodes are."""
     fields = text.split()
-    name = _ZONES.get(view.region) if view.known else None
+    given = labels.TIME_ZONE in view.pool.metadata.annotations
+    name = _ZONES.get(view.region) if view.known and not given else None
     if name is None or len(fields) != 5 or not re.fullmatch(r"\d{1,2}", fields[1]):
         return None
     if not (6 <= int(fields[1]) <= 10 and 6 * _HOUR <= span <= 14 * _HOUR):
@@ -182,7 +196,8 @@ def _meant_local(view: PoolView, cron: Cron, text: str, span: int) -> tuple[str,
     return (
         f"{text} for {format_duration(span)} counts in UTC",
         f"in {name} that is {here:%H:%M} to {end:%H:%M}, though the hours look like a working day",
-        f"if local time is meant, write {fixed!r} (mind the days)",
+        f"if local time is meant, annotate the NodePool {labels.TIME_ZONE}: {name}, or write {fixed!r} "
+        "(mind the days; Karpenter knows no other zone than UTC)",
     )
 
 

@@ -9,7 +9,7 @@ from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition, is_true
 from dovetail.base.memo import by_identity
-from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
+from dovetail.disrupt.budgets import UNLIMITED, pool_allows
 from dovetail.disrupt.command import UNHEALTHY
 from dovetail.model import labels
 from dovetail.model.resources import amounts
@@ -78,7 +78,7 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
         if node is not None and there and not marks.terminating:
             nodes += 1
             used += member.key != claim.key and _known_to_leave(member, node, change.now, sick=sick)
-    allowed = allowed_disruptions(pool.spec.disruption.budgets, stated.reason, nodes, used, change.now)
+    allowed = pool_allows(pool, stated.reason, nodes, used, change.now)
     if allowed != UNLIMITED and allowed < 1:
         message = f"{claim.key} is disrupted as {stated.reason} while {used} of {nodes} nodes already are"
         yield Violation("disruption budget of nodes", pool.key, message)

@@ -267,6 +267,7 @@ POOLS = (
             "annotations": {
                 labels.PAUSE: WORDS,
                 labels.EXPIRATION: LONG,
+                labels.TIME_ZONE: "../../etc/passwd",
                 labels.CONFIRM_TERMINATION: "perhaps",
                 labels.NODEPOOL_HASH: "",
                 labels.NODEPOOL_HASH_VERSION: WORDS,

@@ -15,7 +15,7 @@ from dovetail.api.karpenter.nodepool import Budget, NodePool
 from dovetail.api.meta import Object, condition, is_true
 from dovetail.base.clock import HOUR
 from dovetail.disrupt.allowance import allowances
-from dovetail.disrupt.budgets import is_active
+from dovetail.disrupt.budgets import is_active, zone_of
 from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.expiry import expires
 from dovetail.disrupt.standing import REASONS, unconsolidatable
@@ -207,14 +207,15 @@ def _budgets(board: Board, views: list[NodeView], now: int) -> Iterator[Next]:
 def _window(pool: NodePool, budget: Budget, now: int) -> Iterator[Next]:
     if budget.schedule is None:
         return
+    zone = zone_of(pool)
     try:
-        start = Cron.parse(budget.schedule).next_after(now)
-        active = is_active(budget, now)
+        start = Cron.parse(budget.schedule, zone).next_after(now)
+        active = is_active(budget, now, zone)
     except ValueError as error:
         yield Next("budget", pool.metadata.name, str(error))
         return
     reasons = f" for {', '.join(budget.reasons)}" if budget.reasons else ""
-    limit = f"{budget.nodes} nodes{reasons} for {budget.duration} from {budget.schedule!r} (UTC)"
+    limit = f"{budget.nodes} nodes{reasons} for {budget.duration} from {budget.schedule!r} ({zone})"
     if active:
         yield Next("budget", pool.metadata.name, f"holds now: {limit}")
     elif start != NEVER:
