@@ -31,6 +31,9 @@ def node_class(alias: str = "al2023", *, user_data: str = "", **kubelet: Any) ->
         {"featureGates": {"A": True}, "shutdownGracePeriod": "30s", "reservedMemory": [{"numaNode": 0}]},
         {"maxPods": "min(110, vcpus * 12)", "kubeReserved": {"memory": "255 + 11 * max_pods", "pid": "100"}},
         {"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80, "cpuCFSQuota": False},
+        # As `clusterDNS:` with nothing behind it: a server keeps nulls where it knows no fields.
+        dict.fromkeys(("clusterDNS", "maxPods", "kubeReserved", "evictionSoft", "cpuCFSQuota", "memorySwap")),
+        {"kubeReserved": {"cpu": None}, "evictionHard": {"memory.available": None, "nodefs.available": "5%"}},
     ],
 )
 def test_good_settings(kubelet: dict[str, Any]) -> None:

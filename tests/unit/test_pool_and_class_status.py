@@ -196,6 +196,39 @@ def test_what_the_hash_of_a_pool_covers(changed: dict[str, Any], drifts: bool) -
     assert (pool_hash(pool(**changed)) != pool_hash(pool())) is drifts
 
 
+_TAINTS = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute", "value": "v"}]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "drifts"),
+    [
+        ({"taints": _TAINTS}, {"taints": _TAINTS[::-1]}, False),
+        ({"startupTaints": _TAINTS}, {"startupTaints": _TAINTS[::-1]}, False),
+        ({"taints": _TAINTS}, {"startupTaints": _TAINTS}, True),
+        ({"taints": _TAINTS}, {"taints": _TAINTS[:1]}, True),
+        ({"expireAfter": "1h"}, {"expireAfter": "60m"}, False),
+        ({"expireAfter": "1h30m"}, {"expireAfter": "90m0s"}, False),
+        ({"expireAfter": "Never"}, {"expireAfter": "0s"}, True),
+        ({"expireAfter": "720h"}, {}, False),
+        ({"terminationGracePeriod": "1h"}, {"terminationGracePeriod": "3600s"}, False),
+        ({"terminationGracePeriod": "0s"}, {}, True),
+        (
+            {"metadata": {"labels": {"a": "1", "b": "2"}}},
+            {"metadata": {"labels": {"b": "2", "a": "1"}}},
+            False,
+        ),
+        ({"metadata": {"labels": {"a": "1"}}}, {"metadata": {"annotations": {"a": "1"}}}, True),
+        ({"metadata": {"labels": {"a": "1,b:2"}}}, {"metadata": {"labels": {"a": "1", "b": "2"}}}, True),
+        ({"metadata": {"labels": {}, "annotations": {}}}, {}, False),
+        ({"taints": [], "startupTaints": []}, {}, False),
+    ],
+)
+def test_a_pool_that_says_the_same_in_another_way(
+    one: dict[str, Any], other: dict[str, Any], drifts: bool
+) -> None:
+    assert (pool_hash(pool(**one)) != pool_hash(pool(**other))) is drifts
+
+
 @pytest.mark.parametrize(
     ("spec", "drifts"),
     [
@@ -220,6 +253,44 @@ def test_what_the_hash_of_a_pool_covers(changed: dict[str, Any], drifts: bool) -
 )
 def test_what_the_hash_of_a_class_covers(spec: dict[str, Any], drifts: bool) -> None:
     assert (class_hash(decode({"spec": spec}, EC2NodeClass)) != class_hash(EC2NodeClass())) is drifts
+
+
+def _disks(*sizes: str) -> dict[str, Any]:
+    return {
+        "blockDeviceMappings": [{"deviceName": f"/dev/{size}", "ebs": {"volumeSize": size}} for size in sizes]
+    }
+
+
+def _disk(**ebs: Any) -> dict[str, Any]:
+    return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "drifts"),
+    [
+        (_disks("20Gi", "1Ti"), _disks("1Ti", "20Gi"), False),
+        (_disks("20Gi", "1Ti"), _disks("20Gi"), True),
+        (_disk(volumeSize="1Ti"), _disk(volumeSize="1024Gi"), False),
+        (_disk(volumeSize="1T"), _disk(volumeSize="1000G"), False),
+        (_disk(volumeSize="1T"), _disk(volumeSize="1Ti"), True),
+        (_disk(volumeSize="Ti"), _disk(volumeSize="1Ti"), True),
+        ({"tags": {"a": "1", "b": "2"}}, {"tags": {"b": "2", "a": "1"}}, False),
+        ({"tags": {}, "kubelet": {}, "blockDeviceMappings": []}, {}, False),
+        (
+            {"kubelet": {"clusterDNS": ["10.0.0.1", "10.0.0.2"]}},
+            {"kubelet": {"clusterDNS": ["10.0.0.2", "10.0.0.1"]}},
+            True,
+        ),
+        ({"kubelet": {"maxPods": 1, "podsPerCore": 2}}, {"kubelet": {"podsPerCore": 2, "maxPods": 1}}, False),
+        ({"detailedMonitoring": False}, {}, True),
+        ({"associatePublicIPAddress": True}, {"associatePublicIPAddress": False}, True),
+    ],
+)
+def test_a_class_that_says_the_same_in_another_way(
+    one: dict[str, Any], other: dict[str, Any], drifts: bool
+) -> None:
+    hashes = [class_hash(decode({"spec": spec}, EC2NodeClass)) for spec in (one, other)]
+    assert (hashes[0] != hashes[1]) is drifts
 
 
 def test_two_failures_of_four_make_a_pool_unhealthy() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -127,8 +128,11 @@ def _admitted(document: Document, old: Document | None) -> Document:
     before = old if old is None or _same_content(result, old) else with_defaults(schema, old)
     if before is None or not _same_content(result, before):
         named = name_causes(result) if before is None else ()
-        causes = (*named, *_scale_causes(result), *validate(schema, result, before, sound=sound))
-        _refuse(result, with_unchecked(causes))
+        broken = validate(schema, result, before, sound=sound, found=named)
+        causes = (*named, *_scale_causes(result), *broken)
+        # A server has nothing to leave unchecked where a kind has no rules.
+        ruled = any(part.ruled for key, part in schema.properties.items() if key != "metadata")
+        _refuse(result, with_unchecked(causes) if ruled else causes)
     # After the rules, which checked that the parts have their types.
     for spec in pod_specs(result):
         default_pod_spec(spec)
@@ -175,7 +179,7 @@ def name_causes(document: Document) -> tuple[Cause, ...]:
     whole = f"{prefix[:-1]}a" if prefix.endswith("-") else prefix
     shown = (("name", name, name), ("generateName", prefix, whole))
     return tuple(
-        Cause(f"metadata.{field}", f'Invalid value: "{written}": {text}')
+        Cause(f"metadata.{field}", f"Invalid value: {json.dumps(written, ensure_ascii=False)}: {text}")
         for field, written, judged in shown
         if written
         for text in object_name_faults(judged)
@@ -207,16 +211,20 @@ def _inaccessible(path: str, value: Any, wanted: str) -> Cause:
     kinds = {bool: "bool", str: "string", list: "[]interface {}", dict: "map[string]interface {}"}
     shown = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
     if isinstance(value, int | float) and shown is None:
-        shown = repr(float(value)).removesuffix(".0")
+        shown = str(value) if _is_int64(value) else repr(float(value)).removesuffix(".0")
     if isinstance(value, dict):
         shown = f"map[{' '.join(f'{key}:{item}' for key, item in sorted(value.items()))}]"
     if isinstance(value, list):
         shown = f"[{' '.join(map(str, value))}]"
-    kind = kinds.get(type(value), "float64")
+    kind = "int64" if _is_int64(value) else kinds.get(type(value), "float64")
     words = (
         f"{path} accessor error: {value if shown is None else shown} is of the type {kind}, expected {wanted}"
     )
     return Cause(path, f"Invalid value: 0: {words}")
+
+
+def _is_int64(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST - 1 <= value <= _LARGEST
 
 
 def _name(document: Document, field: str = "name") -> str:

@@ -28,7 +28,7 @@ def decode(document: object, kind: type[T]) -> T:
         return msgspec.convert(document, kind, dec_hook=_read)
     except msgspec.ValidationError:
         # Once more, without the nulls that older servers and careless writers put for what is absent.
-        return msgspec.convert(_without_nulls(document), kind, dec_hook=_read)
+        return msgspec.convert(without_nulls(document), kind, dec_hook=_read)
 
 
 def decode_next(document: Mapping[str, Any], old: Mapping[str, Any], view: S) -> S:
@@ -116,11 +116,12 @@ def _struct_of(kind: Any) -> type[msgspec.Struct] | None:
     return next((found for one in get_args(kind) if (found := _struct_of(one)) is not None), None)
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """A copy in which fields that hold nothing are not there."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value
 
 

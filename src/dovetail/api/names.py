@@ -32,7 +32,7 @@ _SUBDOMAIN_WORDS = (
 def object_name_faults(name: str) -> tuple[str, ...]:
     """What is wrong with the name of an object; empty when it is fine."""
     faults = []
-    if len(name) > _MAX_SUBDOMAIN:
+    if len(name.encode()) > _MAX_SUBDOMAIN:
         faults.append(f"must be no more than {_MAX_SUBDOMAIN} characters")
     if not _SUBDOMAIN.fullmatch(name):
         faults.append(_SUBDOMAIN_WORDS)
@@ -46,11 +46,11 @@ def label_key_faults(key: str) -> tuple[str, ...]:
     faults = []
     if slash and not prefix:
         faults.append("prefix part must be non-empty")
-    elif slash and (len(prefix) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(prefix)):
+    elif slash and (len(prefix.encode()) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(prefix)):
         faults.append(f"prefix part {_SUBDOMAIN_WORDS}")
     if not part:
         faults.append("name part must be non-empty")
-    elif len(part) > _MAX_PART:
+    elif len(part.encode()) > _MAX_PART:
         faults.append(f"name part must be no more than {_MAX_PART} bytes")
     elif not _PART.fullmatch(part):
         faults.append(_NAME_PART_WORDS)
@@ -60,7 +60,7 @@ def label_key_faults(key: str) -> tuple[str, ...]:
 @lru_cache(maxsize=_REMEMBERED)
 def label_value_faults(value: str) -> tuple[str, ...]:
     """What is wrong with a label value; empty when it is fine."""
-    if len(value) > _MAX_PART:
+    if len(value.encode()) > _MAX_PART:
         return (f"must be no more than {_MAX_PART} bytes",)
     if value and not _PART.fullmatch(value):
         return (_VALUE_WORDS,)

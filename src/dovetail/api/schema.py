@@ -84,6 +84,9 @@ class Schema:
         return self.properties.get(key, self.values)
 
 
+_NO_FIELDS = Schema(type="object")  # of an object in a list that stands where no list belongs
+
+
 def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
     """Paths of all fields that the schema does not define, in document order."""
     if schema.type == "any":
@@ -96,10 +99,10 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
                 yield _below(path, key)
             elif isinstance(item, _NESTED):
                 yield from unknown_fields(child, item, _below(path, key))
-    elif isinstance(value, list) and schema.items is not None:
+    elif isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, _NESTED):
-                yield from unknown_fields(schema.items, item, f"{path}[{index}]")
+                yield from unknown_fields(schema.items or _NO_FIELDS, item, f"{path}[{index}]")
 
 
 def with_defaults(schema: Schema, value: Any) -> Any:
@@ -146,13 +149,16 @@ def _copy(value: Any) -> Any:
     return value
 
 
-def validate(schema: Schema, value: Any, old: Any | None = None, *, sound: bool = False) -> tuple[Cause, ...]:
+def validate(
+    schema: Schema, value: Any, old: Any | None = None, *, sound: bool = False, found: tuple[Cause, ...] = ()
+) -> tuple[Cause, ...]:
     """Every broken rule of a document that has its defaults; `old` is what an update replaces.
 
-    `sound`: its structure is known to be right (see `shape`), and is not looked at again.
+    `sound`: its structure is known to be right (see `shape`), and is not looked at again. `found` is what is
+    known to be wrong with it already: rules are not asked where that is about the structure.
     """
     causes = () if sound else tuple(_structure(schema, value, ""))
-    if any(cause.reason in _BLOCKING for cause in causes):
+    if any(cause.reason in _BLOCKING for cause in (*found, *causes)):
         return (*_metadata_rules(schema, value, causes), *causes)
     return causes + tuple(_rules(schema, value, old, ""))
 
@@ -205,7 +211,7 @@ def _mistyped(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     elif schema.type == "integer" and _type_of(value) == "number":
         yield _not_whole(schema, path)
         yield from _scalar(schema, value, path)
-    elif schema.enum and value is not None:
+    elif schema.enum:
         yield from _unsupported(schema, value, path)
 
 
@@ -240,7 +246,7 @@ def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
         message = f"Too many: {len(value)}: must have at most {schema.max_items} items"
         yield Cause(path, message, "FieldValueTooMany")
     for index, item in enumerate(value):
-        if schema.unique and item in value[:index]:
+        if schema.unique and value[:index].count(item) == 1:  # a third is not told of
             yield Cause(f"{path}[{index}]", f"Duplicate value: {json.dumps(item)}", "FieldValueDuplicate")
         if schema.items is not None:
             yield from _structure(schema.items, item, f"{path}[{index}]")
@@ -253,10 +259,10 @@ def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         if schema.max_length is not None and len(value) > schema.max_length:
             message = f"Too long: may not be more than {schema.max_length} bytes"
             yield Cause(path, message, "FieldValueTooLong")
-        if schema.min_length is not None and len(value) < schema.min_length:
+        elif schema.min_length is not None and len(value) < schema.min_length:
             message = f"Invalid value: {_shown(value)}: should be at least {schema.min_length} chars long"
             yield Cause(path, message)
-        if schema.pattern and not compiled(schema.pattern).search(value):
+        elif schema.pattern and not compiled(schema.pattern).search(value):
             words = schema.hint or f"text that matches '{schema.pattern}'"
             yield Cause(path, f"Invalid value: {_shown(value)}: must be {words}")
         return
@@ -345,5 +351,9 @@ def _type_of(value: Any) -> str:
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Of a schema: `$` means the end of the text, not also the place before a last newline."""
-    return re.compile(re.sub(r"\$$", r"\\Z", pattern))
+    """Of a schema: `$` means the end of the text, not also the place before a last newline.
+
+    Digits and blanks are those of ASCII, as a server reads them.
+    """
+    plain = pattern.replace(r"\d", "[0-9]").replace(r"\s", r"[\t\n\f\r ]")
+    return re.compile(re.sub(r"\$$", r"\\Z", plain))

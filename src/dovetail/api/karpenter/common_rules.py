@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -99,7 +100,7 @@ _ONE_INTEGER = (
     cel=_ONE_INTEGER,
 )
 def bounds_have_one_integer(requirements: list[dict[str, Any]]) -> bool:
-    return all(item["operator"] not in _NUMERIC or _one_integer(item.get("values")) for item in requirements)
+    return all(item["operator"] not in _NUMERIC or one_integer(item.get("values")) for item in requirements)
 
 
 # The same on overlays, word for word as users know it: one comma less.
@@ -117,11 +118,14 @@ def not_in_has_values(requirements: list[dict[str, Any]]) -> bool:
     return all(item["operator"] != "NotIn" or item.get("values") for item in requirements)
 
 
-def _one_integer(values: list[str] | None) -> bool:
+def one_integer(values: Sequence[str] | None) -> bool:
+    """True iff it is one number of 64 bits, not below zero: +1 and -0 are such numbers."""
     if values is None or len(values) != 1:
         return False
-    digits = values[0].removeprefix("+")
-    return digits.isascii() and digits.isdigit() and int(digits.lstrip("0")[:20] or 0) < _INT64
+    negative, digits = values[0].startswith("-"), values[0].removeprefix("+").removeprefix("-")
+    if len(values[0]) - len(digits) > 1 or not (digits.isascii() and digits.isdigit()):
+        return False
+    return int(digits.lstrip("0")[:20] or 0) < (1 if negative else _INT64)
 
 
 @rule(

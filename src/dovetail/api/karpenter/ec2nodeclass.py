@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from dovetail.api.codec import without_nulls
 from dovetail.api.karpenter.nodeclass import NodeClass, NodeClassStatus
 from dovetail.api.meta import Part
 
@@ -92,6 +93,10 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     enclave_options: dict[str, Any] = {}
     ip_prefix_count: int | None = None
     network_interfaces: tuple[dict[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        """A server keeps nulls of the kubelet's settings, `clusterDNS:` with nothing behind it, for one."""
+        msgspec.structs.force_setattr(self, "kubelet", without_nulls(self.kubelet))
 
 
 class EC2NodeClassStatus(NodeClassStatus, frozen=True, kw_only=True):

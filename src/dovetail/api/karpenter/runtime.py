@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from dovetail.api.core import Taint
 from dovetail.api.karpenter import wellknown
+from dovetail.api.karpenter.common_rules import one_integer
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool, Requirement
 from dovetail.api.names import label_key_faults, label_value_faults
@@ -102,7 +103,7 @@ def _requirement(item: Requirement) -> Iterator[str]:
             yield f"invalid value {value} for key {item.key}, {fault}"
     if item.operator == "In":
         yield from _in(item)
-    if item.operator in _NUMERIC and not (len(item.values) == 1 and item.values[0].isdecimal()):
+    if item.operator in _NUMERIC and not one_integer(item.values):
         yield f"key {item.key} with operator {item.operator} must have a single positive integer value"
 
 
