@@ -135,8 +135,8 @@ def without_unknown(schema: Schema, value: Any) -> Any:
     if isinstance(value, dict):
         known = ((key, schema.child(key), item) for key, item in value.items())
         return {key: without_unknown(child, item) for key, child, item in known if child is not None}
-    if isinstance(value, list) and schema.items is not None:
-        return [without_unknown(schema.items, item) for item in value]
+    if isinstance(value, list):
+        return [without_unknown(schema.items or _NO_FIELDS, item) for item in value]
     return value
 
 

@@ -75,13 +75,14 @@ def zone_fault(pool: NodePool) -> str:
 def is_active(budget: Budget, now: int, zone: str = UTC) -> bool:
     """True iff the budget applies at `now`: always, or for `duration` from each hit of its schedule.
 
+    One whose date does not exist (30 February) applies always, as with Karpenter: better to stand still.
     Raises ValueError for a schedule, zone or duration that cannot be read.
     """
     if budget.schedule is None and budget.duration is None:
         return True
     duration = parse_duration(budget.duration or "")
     hit = Cron.parse(budget.schedule or "", zone).next_after(now - duration)
-    return hit != NEVER and hit <= now
+    return hit == NEVER or hit <= now
 
 
 def _count(text: str, nodes: int) -> int:

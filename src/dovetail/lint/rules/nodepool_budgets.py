@@ -97,14 +97,14 @@ def _opens(budgets: Sequence[Budget], zone: str) -> bool:
             return False
         cron, span = Cron.parse(budget.schedule, zone), parse_duration(budget.duration or "0s")
         hit = cron.next_after(_NOW)
+        if hit == NEVER:
+            return False  # it always applies
         for _ in range(400):
-            if hit == NEVER or hit > _NOW + 366 * _DAY:
+            if hit > _NOW + 366 * _DAY:
                 break
             if not any(rule_of_budgets.is_active(other, hit + span, zone) for other in budgets):
                 return True
             hit = cron.next_after(hit)
-        if hit == NEVER:
-            return True
     return not budgets
 
 
@@ -149,7 +149,7 @@ def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
                     view.manifest.located,
                     path,
                     f"{budget.schedule} never comes",
-                    "there is no such date",
+                    "there is no such date, and such a budget always holds",
                     "mend the date",
                 )
             elif found := _every_hour(cron, budget.schedule, zone) or _meant_local(
