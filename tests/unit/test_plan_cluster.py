@@ -15,6 +15,7 @@ import pytest
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
@@ -469,6 +470,33 @@ def test_which_region_is_meant(
         decode({"metadata": {"labels": {"topology.kubernetes.io/region": one}}}, Node) for one in nodes
     ]
     assert resolve(given, labelled, environment, server) == (Region(*found) if found else None)
+
+
+@pytest.mark.parametrize(
+    ("objects", "found"),
+    [
+        ([("Node", "topology.kubernetes.io/zone", ["eu-west-1c"])], (REGION, "labels of the nodes")),
+        ([("Node", "failure-domain.beta.kubernetes.io/region", [REGION])], (REGION, "labels of the nodes")),
+        ([("Node", "topology.kubernetes.io/zone", ["us-central1-a"])], None),
+        (
+            [("NodePool", "topology.kubernetes.io/zone", ["us-west-2a", "us-west-2-lax-1a"])],
+            ("us-west-2", "the zones of the NodePools"),
+        ),
+        ([("NodePool", "topology.kubernetes.io/zone", ["us-west-2a", "us-east-1a"])], None),
+    ],
+)
+def test_zones_say_the_region(
+    objects: list[tuple[str, str, list[str]]], found: tuple[str, str] | None
+) -> None:
+    made: list[Node | NodePool] = []
+    for kind, key, values in objects:
+        if kind == "Node":
+            made.append(decode({"metadata": {"labels": {key: values[0]}}}, Node))
+        else:
+            wanted = [{"key": key, "operator": "In", "values": values}]
+            spec = {"requirements": wanted, "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}
+            made.append(decode({"spec": {"template": {"spec": spec}}}, NodePool))
+    assert resolve(None, made, {}) == (Region(*found) if found else None)
 
 
 def test_nodes_of_two_regions_ask_for_the_flag() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from dovetail.api.workloads import DaemonSet, Deployment
 from dovetail.base.errors import InputError
+from dovetail.cli.main import run
 from dovetail.cli.plan_input import read_cluster
 from dovetail.reading import Located, Reading, read_objects
 from dovetail.units.quantity import parse_quantity
@@ -417,3 +420,46 @@ def test_whatever_stands_in_them_is_counted_refused_or_named(case: str, data: st
         assert error.message
     else:
         assert reading.notes
+
+
+def test_the_parts_of_an_object_are_found_faulty_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "set.yaml"
+    file.write_text(CASES["a JobSet"][0].replace("{cpu: 1}", "{}"))
+    run(["check", str(file), "-o", "json"])
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (found["code"], found["line"]) == ("WL001", 7)
+
+
+def test_a_pod_by_itself_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: c, image: i}]}\n"
+    )
+    run(["check", str(file)])
+    assert "Pod x asks for no cpu and no memory" in capsys.readouterr().out
+
+
+def test_diff_says_a_note_of_both_sides_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "ray.yaml"
+    file.write_text(CASES["workers of Ray"][0])
+    run(["diff", str(file), "-f", str(file), "--region", "us-east-1", "--work", "1000"])
+    assert capsys.readouterr().err.count("counted as workload") == 1
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare --policy dovetail --policy karpenter --seeds 1"])
+def test_a_scenario_without_a_pool_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "scenario.yaml").write_text(
+        "apiVersion: simulation.dovetail.dev/v1alpha1\nkind: Scenario\nname: a\ndescription: a\n"
+        "region: us-east-1\nstart: 2026-03-02T10:00\nduration: 5m\n"
+    )
+    (folder / "kafka.yaml").write_text(CASES["Kafka with ZooKeeper"][0])
+    assert run([*command.split(), str(folder)]) == 0
+    shown = capsys.readouterr().err
+    assert "no NodePool is among the manifests: no node is bought" in shown
+    assert shown.count("1 Kafka of kafka.strimzi.io counted as workload: 7 pods") == 1

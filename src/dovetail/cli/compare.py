@@ -97,6 +97,7 @@ def compare(
     report
         Write an HTML report to this file, all ways on one time axis, of the first seed.
     """
+    from dovetail.cli.messages import notes
     from dovetail.cli.prices import prices_everywhere
     from dovetail.cli.runs_output import processes_of, progress, remark, seeds_of, time_of
     from dovetail.cli.savings_plan import as_field, savings_plan_of
@@ -129,7 +130,9 @@ def compare(
     old = [each for path in against for each in earlier(path)]
     numbers, length, processes = seeds_of(seeds or _SEEDS), time_of(until), processes_of(jobs)
     check_target(report)
-    regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
+    known = [way.load(numbers[0], length) for way in ways]  # what is wrong is reported at once
+    notes(line for one in known for line in one.notes)
+    regions = {one.file.region for one in known}
     if len(ways) + len(old) < 2:
         raise InputError(
             "there is one way to play, and nothing to compare it with",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dovetail.base.errors import InputError
-from dovetail.cli.messages import note
+from dovetail.cli.messages import note, notes
 
 if TYPE_CHECKING:
     from dovetail.cost.api import Past
@@ -78,6 +78,7 @@ def _played(folder: Path) -> tuple[Facts, Callable[[], dict[str, Any]]]:
     from dovetail.views.report.write import period_of
 
     scenario = load(folder)
+    notes(scenario.notes)
     with live_view(scenario) as listener:
         result = simulate(scenario, listener=listener)
     title = result.scenario.file.name

@@ -137,15 +137,15 @@ def diff(
             "which cluster?",
             remedy="give a file of: dovetail snapshot -o cluster.json.gz, or --kubeconfig FILE",
         )
-    old = question.reading
-    if played is None:
-        fresh = _new(filename, old.manifests)
-    lacking = played is None and _is_snapshot(old)
-    change = _Change.of(old, fresh, redact=lacking)
-    back = way_back(old.manifests, fresh, originals, incomplete=lacking)
-    if undo is not None:
-        back.write(undo)
     with each_once():
+        old = question.reading
+        if played is None:
+            fresh = _new(filename, old.manifests)
+        lacking = played is None and _is_snapshot(old)
+        change = _Change.of(old, fresh, redact=lacking)
+        back = way_back(old.manifests, fresh, originals, incomplete=lacking)
+        if undo is not None:
+            back.write(undo)
         answer = _answer(question, change, sold, now)
     facts = diff_output.Facts(
         change.changed, change.added, change.left_out, assumed, answer, quota, committed, back
@@ -182,6 +182,7 @@ def _played(
     scenario: Path, begins: int, filename: Sequence[Path], region: str | None
 ) -> tuple[Path, int, frozenset[str], str, tuple[Manifest, ...], dict[str, str], list[dict[str, Any]]]:
     """The cluster as a file once so much is played, the instant, what is sold there, and the new objects."""
+    from dovetail.cli.messages import notes
     from dovetail.cli.new_objects import objects_of, rewritten
     from dovetail.reading import read_objects
     from dovetail.reading.located import Located
@@ -190,6 +191,7 @@ def _played(
     from dovetail.simulate.scenario.scenario import load
 
     known = load(scenario)
+    notes(known.notes)
     if region is not None:
         raise InputError("a scenario has a region of its own", source="--region", remedy="leave it out")
     before = originals(scenario)

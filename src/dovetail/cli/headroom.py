@@ -63,6 +63,7 @@ def headroom(
         A table and the manifests of the answer, or JSON.
     """
     from dovetail.base.yaml_writing import all_written
+    from dovetail.cli.messages import notes
     from dovetail.cli.runs_output import remark, time_of
     from dovetail.simulate.questions.headroom import Growth, addition, manifests, search
     from dovetail.simulate.questions.stage import staged
@@ -71,6 +72,7 @@ def headroom(
     length = time_of(within, "--within")
     growth = Growth(_workload(workload), to, time_of(after, "--after"), time_of(over, "--over"))
     known = load(scenario)
+    notes(known.notes)
     extra, most = addition(known, growth, growth.after + growth.over + _SETTLES)
 
     def report(one: Kept) -> None:

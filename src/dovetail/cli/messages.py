@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -62,6 +62,13 @@ def each_once() -> Iterator[None]:
         yield
     finally:
         _noted.reset(before)
+
+
+def notes(messages: Iterable[str]) -> None:
+    """The same of several things, each once."""
+    with each_once():
+        for message in messages:
+            note(message)
 
 
 def note(message: str) -> None:

@@ -68,6 +68,7 @@ def outage(
     output
         An answer to read, or JSON.
     """
+    from dovetail.cli.messages import notes
     from dovetail.cli.runs_output import remark, time_of
     from dovetail.cli.simulate_live import live_view
     from dovetail.simulate.questions.outage import Outage, addition, families, recovery
@@ -76,6 +77,7 @@ def outage(
     from dovetail.simulate.scenario.scenario import load
 
     known = load(scenario)
+    notes(known.notes)
     begins, length = time_of(after, "--after"), time_of(watch, "--watch")
     if capacity not in ("", "spot", "on-demand"):
         raise InputError(

@@ -192,7 +192,6 @@ class Question:
     @cached_property
     def place(self) -> Region | None:
         """The region, and what says so; None with a user's own types. Raises InputError if nothing does."""
-        from dovetail.api.core import Node
         from dovetail.cli.region import resolve
 
         if self.region is not None and self.instance_types is not None:
@@ -202,8 +201,8 @@ class Question:
             )
         if self.instance_types is not None:
             return None
-        nodes = (item.object for item in self.reading.manifests if isinstance(item.object, Node))
-        found = resolve(self.region, nodes, os.environ, self._server())
+        objects = (item.object for item in self.reading.manifests)
+        found = resolve(self.region, objects, os.environ, self._server())
         if found is None:
             raise InputError(
                 "one of --region and --instance-types is needed",

@@ -1,4 +1,4 @@
-"""Which region a question is about: as given, or as the nodes, the environment or the kubeconfig say."""
+"""Which region a question is about: as given, or as nodes, pools, the environment or the kubeconfig say."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dovetail.api.core import Node
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
 from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
+from dovetail.lint.shelf import region_of_zone
 from dovetail.model import labels
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -25,15 +28,19 @@ class Region:
 
 
 def resolve(
-    given: str | None, nodes: Iterable[Node], environment: Mapping[str, str], server: str = ""
+    given: str | None, objects: Iterable[Object], environment: Mapping[str, str], server: str = ""
 ) -> Region | None:
-    """The first that says anything: the flag, labels of nodes, the environment, the address of an EKS server.
+    """The first that says anything: the flag, labels of nodes, the zones of NodePools, the environment, the
+    address of an EKS server.
 
     None where nothing does. Raises InputError for nodes of several regions.
     """
     if given:
         return Region(given, "--region")
-    if found := _of_nodes(nodes):
+    known = list(objects)
+    if found := _of_nodes(item for item in known if isinstance(item, Node)):
+        return found
+    if found := _of_pools(item for item in known if isinstance(item, NodePool)):
         return found
     for name in _VARIABLES:
         if environment.get(name):
@@ -52,9 +59,28 @@ def refuse_unknown_region(region: str, origin: str = "--region") -> None:
 
 def _of_nodes(nodes: Iterable[Node]) -> Region | None:
     known = frozenset(catalog.regions())
-    seen = Counter(node.metadata.labels.get(labels.REGION, "") for node in nodes)
+    seen = Counter(_of_node(node.metadata.labels) for node in nodes)
     found = {name: count for name, count in seen.items() if name in known}
     if len(found) > 1:
         shown = ", ".join(f"{name} ({count} nodes)" for name, count in sorted(found.items()))
         raise InputError(f"there are nodes of several regions: {shown}", remedy="say which with --region")
     return next((Region(name, "labels of the nodes") for name in found), None)
+
+
+def _of_node(stamped: Mapping[str, str]) -> str:
+    """Clusters of old, and some tools, have the zone alone, or both by the names that they had once."""
+    modern = {labels.ALIASES[key]: value for key, value in stamped.items() if key in labels.ALIASES} | {
+        **stamped
+    }
+    return modern.get(labels.REGION) or region_of_zone(modern.get(labels.ZONE, ""))
+
+
+def _of_pools(pools: Iterable[NodePool]) -> Region | None:
+    """That in which all zones lie that any of them names."""
+    known = frozenset(catalog.regions())
+    found = set[str]()
+    for pool in pools:
+        for one in pool.spec.template.spec.requirements:
+            if one.operator == "In" and labels.ALIASES.get(one.key, one.key) in (labels.ZONE, labels.REGION):
+                found.update(region_of_zone(value) or value for value in one.values)
+    return Region(found.pop(), "the zones of the NodePools") if len(found) == 1 and found <= known else None

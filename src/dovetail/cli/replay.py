@@ -65,7 +65,6 @@ def replay(
     """
     from rich.console import Console
 
-    from dovetail.api.core import Node
     from dovetail.cli.assumed_pool import with_pool
     from dovetail.cli.plan_input import refuse_twins
     from dovetail.cli.region import refuse_unknown_region, resolve
@@ -97,8 +96,7 @@ def replay(
     reading, assumed_pools = with_pool(reading)
     if assumed_pools:
         note(assumed_pools)
-    nodes = [item.object for item in reading.manifests if isinstance(item.object, Node)]
-    place = resolve(region, nodes, os.environ)
+    place = resolve(region, (item.object for item in reading.manifests), os.environ)
     if place is None:
         raise InputError("which region?", remedy="the nodes do not say it: give --region us-east-1")
     refuse_unknown_region(place.name, place.origin)

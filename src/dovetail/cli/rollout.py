@@ -78,6 +78,7 @@ def rollout(
     """
     from rich.console import Console
 
+    from dovetail.cli.messages import notes
     from dovetail.cli.new_objects import check_quota, new_manifests, objects_of, of_quota, rewritten, way_back
     from dovetail.cli.runs_output import processes_of, progress, remark, time_of
     from dovetail.simulate.experiment.runs import Job, played
@@ -89,6 +90,7 @@ def rollout(
     from dovetail.simulate.scenario.scenario import load
 
     known = load(scenario)
+    notes(known.notes)
     begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
     processes = processes_of(jobs)
     check_quota(quota)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.cli.messages import note
+from dovetail.cli.messages import notes
 from dovetail.simulate.scenario.policy import Policy
 from dovetail.units.duration import parse_duration
 
@@ -107,8 +107,7 @@ def simulate(
     committed = as_field(savings_plan, savings_plan_discount)
     fields = [Change.parse(committed)] if committed else []
     plan = _changed(load(scenario, trace=trace, changes=fields), seed, until)
-    for line in plan.notes:
-        note(line)
+    notes(plan.notes)
     if prices is not None:
         use_prices(prices, plan.file.region)
     if policy is not None:

@@ -85,6 +85,7 @@ def sweep(
     """
     from rich.console import Console
 
+    from dovetail.cli.messages import notes
     from dovetail.cli.prices import prices_everywhere
     from dovetail.cli.runs_output import processes_of, progress, seeds_of, time_of
     from dovetail.cli.savings_plan import as_field
@@ -111,10 +112,12 @@ def sweep(
         raise InputError(f"{samples} is not at least 1", source="--samples")
     numbers, length, processes = seeds_of(seeds), time_of(until), processes_of(jobs)
     chosen = list(points(axes, samples, numbers[0]))
-    region, folder = "", ScenarioFolder(scenario)
+    region, folder, said = "", ScenarioFolder(scenario), list[str]()
     for point in chosen:  # what is wrong with any is reported before the first is played
         variant = Variant("", scenario, settings=changes(point))
-        region = variant.load(numbers[0], length, folder).file.region
+        scene = variant.load(numbers[0], length, folder)
+        region, said = scene.file.region, [*said, *scene.notes]
+    notes(said)
     begin = prices_everywhere(prices, region)
     check_target(report)
     store, mark = Dataset(dataset), fingerprint(scenario)

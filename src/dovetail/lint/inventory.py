@@ -79,6 +79,16 @@ class Template:
         return f"{kind} {self.manifest.object.metadata.name}"
 
     @property
+    def pods(self) -> str:
+        """They, as a sentence takes them: of a Pod that stands by itself there is one."""
+        return self.name if self.alone else f"the pods of {self.name}"
+
+    @property
+    def alone(self) -> bool:
+        """True iff it is a Pod that nothing makes."""
+        return isinstance(self.manifest.object, Pod)
+
+    @property
     def system(self) -> bool:
         """Such as what a cluster brings: its owner is another one."""
         return self.namespace in ("kube-system", "kube-node-lease", "kube-public")
@@ -196,7 +206,14 @@ class Inventory:
     @cached_property
     def templates(self) -> tuple[Template, ...]:
         """What makes pods; not what is made by something that is here too."""
-        return tuple(found for item in self.manifests for found in _templates(item))
+        # Parts of one object that are made of the same fields have the same faults: the jobs of a JobSet.
+        parts = {(id(item.located), item.part): item for item in reversed(self.manifests)}
+        return tuple(
+            found
+            for item in self.manifests
+            if not item.foreign or parts[id(item.located), item.part] is item
+            for found in _templates(item)
+        )
 
     @cached_property
     def templates_by_namespace(self) -> dict[str, list[Template]]:
@@ -314,7 +331,7 @@ def _templates(item: Manifest) -> Iterator[Template]:
             thing.spec.restart_policy == "Always",
         )
         return
-    at_path, template, replicas = "spec", None, None
+    at_path, template, replicas = item.part, None, None
     endless = not item.foreign or item.written[0] in _ENDLESS
     if isinstance(thing, Deployment | ReplicaSet | StatefulSet):
         template, replicas = thing.spec.template, thing.spec.replicas

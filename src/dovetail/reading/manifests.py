@@ -52,6 +52,7 @@ class Manifest:
     object: Object
     located: Located
     admitted: dict[str, Any] | None = None  # None: the document is what its server has
+    part: str = "spec"  # of an object of another group: the path of what says which pods it makes
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -428,7 +429,7 @@ def _stand_in(located: Located, one: Made) -> Manifest:
             Cause(_moved(cause.field, one.path), cause.message, cause.reason) for cause in invalid.causes
         )
         raise broken(causes, located) from None
-    return Manifest(_decoded(document, kind, located), located, document)
+    return Manifest(_decoded(document, kind, located), located, document, one.path)
 
 
 def _moved(field: str, path: str) -> str:

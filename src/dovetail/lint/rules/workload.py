@@ -46,6 +46,11 @@ def _own(inventory: Inventory) -> Iterator[Template]:
     return (template for template in inventory.templates if not template.system)
 
 
+def _verb(template: Template, plural: str) -> str:
+    singular = {"do": "does"}.get(plural, f"{plural}s")
+    return singular if template.alone else plural
+
+
 @rule("WL001", "no-requests", _WARNING, "Pods that ask for nothing")
 def no_requests(inventory: Inventory) -> Iterator[Remark]:
     for template in _own(inventory):
@@ -56,7 +61,7 @@ def no_requests(inventory: Inventory) -> Iterator[Remark]:
             yield Remark(
                 template.manifest.located,
                 f"{template.path}.containers[0]",
-                f"the pods of {template.name} ask for no cpu and no memory",
+                f"{template.pods} {_verb(template, 'ask')} for no cpu and no memory",
                 "they count as nothing, so any number of them goes onto one node, and no node is bought "
                 "for them",
                 "write resources.requests with cpu and memory",
@@ -76,11 +81,15 @@ def no_memory_request(inventory: Inventory) -> Iterator[Remark]:
             # What only pauses does nothing, and needs next to none.
             if "cpu" not in asked or "memory" in asked or _PAUSE.search(container.image):
                 continue
-            of = "the pods" if none else f"container {container.name}"
+            what = (
+                f"{template.pods} {_verb(template, 'ask')}"
+                if none
+                else f"container {container.name} of {template.name} asks"
+            )
             yield Remark(
                 template.manifest.located,
                 f"{template.path}.containers[{index}].resources",
-                f"{of} of {template.name} ask{'' if none else 's'} for cpu and for no memory",
+                f"{what} for cpu and for no memory",
                 "nodes are packed by cpu alone, and what runs out of memory is killed"
                 if none
                 else "nodes are packed as if it needed none, and what runs out of memory is killed",
@@ -154,7 +163,7 @@ def do_not_disrupt_for_ever(inventory: Inventory) -> Iterator[Remark]:
         yield Remark(
             template.manifest.located,
             f"{template.meta}.annotations.{labels.DO_NOT_DISRUPT}",
-            f"the pods of {template.name} never let their nodes go",
+            f"{template.pods} never {'lets its node' if template.alone else 'let their nodes'} go",
             "they do not end, so their nodes are not consolidated or renewed after drift; expiry and "
             "deletion begin "
             "a drain that waits for ever where the pool has no terminationGracePeriod",
@@ -204,8 +213,7 @@ def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
                 yield Remark(
                     manifest.located,
                     "spec.selector",
-                    f"PodDisruptionBudgets {other} and {item.metadata.name} both select the pods of "
-                    f"{template.name}",
+                    f"PodDisruptionBudgets {other} and {item.metadata.name} both select {template.pods}",
                     "the API server evicts no pod that has more than one budget, whatever they allow",
                     "keep one of them",
                 )
@@ -358,7 +366,7 @@ def no_pool_fits(inventory: Inventory) -> Iterator[Remark]:
         yield Remark(
             template.manifest.located,
             f"{template.path}.{'nodeSelector' if selector else 'affinity.nodeAffinity'}",
-            f"no pool here can have a node for the pods of {template.name}",
+            f"no pool here can have a node for {template.pods}",
             "; ".join(reasons) or "its rules contradict each other",
             "label a pool's template so, or ask for what a pool has; check with the pools' files too",
             severity=Severity.WARNING if others and not inventory.snapshot else None,
@@ -455,7 +463,7 @@ def taint_not_tolerated(inventory: Inventory) -> Iterator[Remark]:
             yield Remark(
                 template.manifest.located,
                 f"{template.path}.tolerations" if template.spec.tolerations else template.path,
-                f"the pods of {template.name}{devices} do not tolerate {taint_text(taints[0])}",
+                f"{template.pods}{devices} {_verb(template, 'do')} not tolerate {taint_text(taints[0])}",
                 f"NodePool {view.name} has that taint"
                 + (", and so has every other that suits" if len(refused) > 1 else "")
                 + ": the pods stay pending",

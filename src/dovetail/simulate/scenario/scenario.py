@@ -240,7 +240,7 @@ class ScenarioFolder:
 
 
 def _without_effect(scenario: Scenario) -> Iterator[str]:
-    """A line for each object that changes nothing, because its gate is off."""
+    """A line for each object that changes nothing, because its gate is off, and for what is missing."""
     gates = scenario.file.settings.feature_gates
     later = (item for change in scenario.changes for item in change.manifests)
     given = [item.object for item in (*scenario.manifests, *later)]
@@ -256,6 +256,13 @@ def _without_effect(scenario: Scenario) -> Iterator[str]:
                 f"NodeOverlay {name} changes nothing: "
                 "scenario.yaml turns it on with settings.featureGates: {NodeOverlay: true}"
             )
+    if not any(isinstance(item, NodePool) for item in given) and all(
+        group.max is None for group in scenario.file.node_groups
+    ):
+        yield (
+            "no NodePool is among the manifests: no node is bought, and pods have the nodes that are there "
+            "at the start"
+        )
     if gates.static_capacity:
         return
     for name in sorted(
