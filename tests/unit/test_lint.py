@@ -347,3 +347,28 @@ def test_odd_manifests_give_findings_and_no_traceback(data: st.DataObject, tmp_p
     file.write_text("\n".join(json.dumps(document) for document in documents))
     for finding in check(survey([str(file)]), RULES):
         assert finding.text
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "meant"),
+    [
+        ("memory", "512", "write 512Mi"),
+        ("memory", "512m", "write 512Mi"),
+        ("memory", "100k", "write 100000Mi"),
+        ("memory", "1Mi", ""),
+        ("memory", "0", ""),
+        ("cpu", "1500", "write 1500m"),
+        ("cpu", "500M", "write 500m"),
+        ("cpu", "900", ""),
+    ],
+)
+def test_amounts_without_their_unit_are_told(
+    resource: str, amount: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n"
+        f"  - {{name: c, image: i, resources: {{requests: {{{resource}: {amount}}}}}}}\n"
+    )
+    found = _rows(capsys, str(file), "--select", "WL017")
+    assert [one["fix"].partition(" if")[0] for one in found] == [meant] * bool(meant)

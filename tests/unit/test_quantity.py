@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.units.quantity import Quantity, parse_quantity
+from dovetail.units.quantity import Quantity, meant_quantity, parse_quantity
 
 NANO = 1_000_000_000
 MOST = 10**30 * NANO
@@ -144,3 +144,27 @@ def test_order_and_sums_are_those_of_the_numbers(a: Quantity, b: Quantity) -> No
 @given(st.integers(-(10**9), 10**9), st.sampled_from(["", "m", "k", "Mi", "Gi", "e2"]))
 def test_spelling_does_not_change_order(number: int, suffix: str) -> None:
     assert parse_quantity(f"{number}{suffix}") < parse_quantity(f"{number + 1}{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("500mi", "500Mi"),
+        ("4GB", "4G"),
+        ("4GiB", "4Gi"),
+        ("2vCPU", "2"),
+        ("1 Gi", "1Gi"),
+        ("1024K", "1024k"),
+        ("1,5 Gi", "1.5Gi"),
+        ("half", ""),
+        ("1Gi2", ""),
+    ],
+)
+def test_what_a_slip_in_a_suffix_stands_for(text: str, meant: str) -> None:
+    assert meant_quantity(text) == meant
+
+
+@given(st.from_regex(r"\s*[0-9]{1,9}([.,][0-9]{1,3})?\s*[A-Za-z]{0,4}\s*", fullmatch=True))
+def test_what_is_meant_is_a_quantity(text: str) -> None:
+    meant = meant_quantity(text)
+    assert not meant or parse_quantity(meant)

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.lint.finding import Rule
-from dovetail.lint.rules import nodeclass, nodeoverlay, nodepool, nodepool_budgets, refused, scaling, workload
+from dovetail.lint.rules import (
+    amounts,
+    nodeclass,
+    nodeoverlay,
+    nodepool,
+    nodepool_budgets,
+    refused,
+    scaling,
+    workload,
+)
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
@@ -19,6 +28,7 @@ RULES: tuple[Rule, ...] = tuple(
             nodeoverlay.overlay_without_effect,
             *nodeclass.RULES,
             *workload.RULES,
+            *amounts.RULES,
             *scaling.RULES,
         ),
         key=lambda rule: rule.code,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from dovetail.reading.served import ServedPod
 from dovetail.reading.sources import Text, texts
 from dovetail.reading.yamltext import read_yaml
 
+# How YAML begins, and JSON never: files are called by the wrong name.
+_YAML = re.compile(rb"\s*(?:---|%YAML|#|[A-Za-z][\w-]*:(?:\s|$))")
 _DEEPEST_LIST = 8  # lists in lists
 _LIST = 'several objects are a List: {"apiVersion": "v1", "kind": "List", "items": [...]}'
 
@@ -88,7 +91,8 @@ def _parsed(text: Text) -> Iterator[Located]:
     if mistaken is not None:
         raise mistaken
     begin = text.written.lstrip()[:1]
-    if text.source.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
+    called_json = text.source.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson"))
+    if called_json and not _YAML.match(text.written):
         return read_json(text.written, text.source) if begin else iter(())
     if begin not in (b"{", b"["):
         return read_yaml(text.text, text.source)

@@ -247,6 +247,15 @@ class _Lines:
         return self._places[at]
 
 
+def _remedy(text: str, at: int) -> str:
+    rest = text[at:].lstrip()
+    if rest.startswith(("//", "/*", "#")):
+        return "JSON takes no comments: delete them"
+    if rest.startswith(("}", "]")) and text[:at].rstrip().endswith((",", "[", "{")):
+        return "JSON takes no comma after the last item"
+    return "single quotes are none of JSON's: write double ones" if rest.startswith("'") else ""
+
+
 def _malformed(written: bytes, source: str) -> InputError:
     """The standard library is slower, but says where."""
     text = written.decode()
@@ -262,6 +271,7 @@ def _malformed(written: bytes, source: str) -> InputError:
             source=source,
             line=error.lineno,
             column=error.colno,
+            remedy=_remedy(text, error.pos),
         )
     except (RecursionError, ValueError):
         return InputError("malformed JSON: nested too deeply, or a number too long", source=source, line=1)

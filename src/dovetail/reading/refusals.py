@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,13 @@ from dovetail.api.schema import Schema, is_echo, join
 from dovetail.base.errors import Cause, InputError, InputErrors
 from dovetail.base.guess import nearest
 from dovetail.reading.located import Located
+from dovetail.reading.paths import at
+from dovetail.reading.sources import STDIN
+from dovetail.units.quantity import meant_quantity
+
+TEMPLATE = "it looks like a template of Helm: helm template CHART | dovetail plan -f -"
+VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][^}]*\}|\([A-Za-z_]\w*\)|[A-Z_][A-Z0-9_]*\b)")
+_NO_QUANTITY = "must be a quantity"
 
 
 def subject(document: dict[str, Any]) -> dict[str, str]:
@@ -49,8 +57,35 @@ def broken(causes: tuple[Cause, ...], located: Located) -> InputError:
         if not is_echo(cause) and not (cause.field.startswith(".") and cause.field[1:] in fields)
     ]
     places = ["" if cause.field == "<nil>" else cause.field.removeprefix(".") for cause in reported]
-    faults = [refusal(located, path, cause.message) for path, cause in zip(places, reported, strict=True)]
+    faults = [
+        refusal(located, path, cause.message, _remedy(at(located.value, path), cause.message, located.source))
+        for path, cause in zip(places, reported, strict=True)
+    ]
     return InputErrors.of(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.column or 0))))
+
+
+def _remedy(value: Any, message: str, source: str) -> str:
+    """What to do about a value that was refused, where it shows what was meant by it."""
+    if not isinstance(value, str | int | float):
+        return ""
+    text = str(value)
+    if "{{" in text:
+        return TEMPLATE
+    if found := VARIABLE.search(text):
+        return filled_in(found[0], source)
+    if _NO_QUANTITY in message and (near := meant_quantity(text)):
+        return f"did you mean {near}?"
+    if "must be of type integer, not string" in message and text.isascii() and text.isdigit():
+        return f"write it without quotes: {text}"
+    return ""
+
+
+def filled_in(variable: str, source: str) -> str:
+    """What to do about a variable of the shell or of a tool, for which something is to be put."""
+    if source.endswith(".tf"):
+        return ""
+    name = "FILE" if source == STDIN else source
+    return f"fill {variable} in: envsubst < {name} | dovetail plan -f -"
 
 
 def unknown_field(schema: Schema, path: str, located: Located) -> InputError:

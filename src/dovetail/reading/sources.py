@@ -86,6 +86,9 @@ def files_of(given: str, *, recursive: bool, note: Callable[[str], None]) -> Ite
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and path.is_symlink():
+            remedy = f"it leads to {path.readlink()}"
+            raise InputError("a link to nothing", source=given, remedy=remedy) from None
         if isinstance(error, FileNotFoundError | ValueError):
             message, remedy = "no such file or folder", similar_path(path)
             raise InputError(message, source=given, remedy=remedy) from None

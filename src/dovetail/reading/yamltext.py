@@ -15,6 +15,7 @@ from yaml._yaml import CParser
 
 from dovetail.base.errors import InputError
 from dovetail.reading.located import Located, Span
+from dovetail.reading.refusals import TEMPLATE, VARIABLE, filled_in
 
 DEEPEST = 200  # levels; the deepest schemas of published definitions have about sixty
 _MOST_ALIASED = 1_000_000  # values that aliases stand for in one document
@@ -36,7 +37,6 @@ _TAG = "tag:yaml.org,2002:"
 # What programs say before what they were asked for, and how a manifest begins.
 _WORDS_BEFORE = re.compile(r"(?:[A-Z]{4,}|[\w./-]+:\d+|[A-Z]\d{4} |\d{4}[-/]\d\d|level=|time=)")
 _KEY = re.compile(r"(?:---|#|apiVersion:|kind:|metadata:|items:)")
-_TEMPLATE = "it looks like a template of Helm: helm template CHART | dovetail plan -f -"
 _OF_TERRAFORM = (
     "it looks like a template of Terraform: give what it makes of it (terraform console has templatefile)"
 )
@@ -67,7 +67,7 @@ def read_yaml(text: str, source: str) -> Iterator[Located]:
             line=error.line,
             column=error.column,
             path=error.path,
-            remedy=_TEMPLATE,
+            remedy=TEMPLATE,
         ) from None
     finally:
         parser.dispose()
@@ -343,7 +343,7 @@ def _malformed(error: yaml.YAMLError, text: str, source: str) -> InputError:
     position = getattr(error, "position", None)
     if line is None and isinstance(position, int):
         line = text.encode("utf-8", "replace").count(b"\n", 0, position) + 1
-    remedy = _TEMPLATE if "{{" in text else _OF_TERRAFORM if "%{" in text else _remedy(text, line)
+    remedy = TEMPLATE if "{{" in text else _OF_TERRAFORM if "%{" in text else _remedy(text, line, source)
     return InputError(
         f"malformed YAML: {problem}",
         source=source,
@@ -353,12 +353,14 @@ def _malformed(error: yaml.YAMLError, text: str, source: str) -> InputError:
     )
 
 
-def _remedy(text: str, line: int | None) -> str:
+def _remedy(text: str, line: int | None, source: str) -> str:
     """What a line that is no YAML comes from, mostly."""
     lines = text.split("\n", line or 0)
     wrong = lines[line - 1] if line is not None and line <= len(lines) else ""
     if wrong[: len(wrong) - len(wrong.lstrip())].count("\t"):
         return "indent with spaces: YAML takes no tabs"
+    if found := VARIABLE.search(wrong):
+        return filled_in(found[0], source)
     if wrong.startswith("```"):
         return "keep what is between the fences of Markdown"
     if "\x1b" in wrong:

@@ -77,6 +77,24 @@ class Quantity:
         return _decimal_text(self.nanos, exponent=False)
 
 
+_SPOKEN = re.compile(r"\s*([+]?\d+(?:[.,]\d+)?)\s*([A-Za-z]+)\s*")
+# What suffixes and units people write, in small letters, and how Kubernetes has it.
+_MEANT = dict.fromkeys(("vcpu", "vcpus", "cpu", "cpus", "core", "cores"), "")
+_MEANT |= {"millicores": "m", "mcpu": "m"}
+_MEANT |= {"b": "", "byte": "", "bytes": "", "k": "k", "kb": "k"}
+_MEANT |= {f"{letter}{end}".lower(): f"{letter}i" for letter in "KMGTPE" for end in ("i", "ib")}
+_MEANT |= {f"{letter}{end}".lower(): letter for letter in "MGTPE" for end in ("b", "")}
+
+
+def meant_quantity(text: str) -> str:
+    """What a text with a slip in its suffix stands for, such as 4Gi for 4GiB; "" for any other."""
+    found = _SPOKEN.fullmatch(text)
+    suffix = _MEANT.get(found[2].lower()) if found else None
+    if found is None or suffix is None:
+        return ""
+    return found[1].replace(",", ".") + ("m" if found[2] == "m" else suffix)
+
+
 def _binary_text(units: int) -> str:
     suffix = ""
     for name in _BINARY:

@@ -18,6 +18,7 @@ from dovetail.model import labels
 from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering, Overhead
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, amounts
+from dovetail.reading.sources import decoded
 
 _REMEDY = (
     "Each entry needs name, requirements, offerings (price in $/h, requirements), capacity and overhead."
@@ -43,7 +44,7 @@ class _WrittenType(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def read_instance_types(path: Path) -> tuple[InstanceType, ...]:
     """The types of a file; raises InputError that names the file and the place in it."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(decoded(str(path)))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=str(path)) from error
     except RecursionError:

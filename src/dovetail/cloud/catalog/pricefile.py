@@ -12,9 +12,11 @@ preinstalled, in use, on demand.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -81,9 +83,15 @@ def read_prices(path: Path) -> PriceFile:
     try:
         packed = path.read_bytes()
         content = gzip.decompress(packed) if packed.startswith(_GZIP) else packed
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot be read: {reason}", source=str(path)) from None
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # what PowerShell writes with >
+        try:
+            content = content.decode("utf-16").encode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"is not text: {error}", source=str(path), remedy=_FORMS) from None
+    content = content.removeprefix(codecs.BOM_UTF8)
     if content.lstrip()[:1] == b"{":
         found = _offer_json(content, str(path))
     else:

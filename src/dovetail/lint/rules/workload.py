@@ -524,26 +524,6 @@ def annotation_misspelt(inventory: Inventory) -> Iterator[Remark]:
 _ANNOTATIONS = (labels.DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate")
 
 
-@rule("WL014", "resource-misspelt", _ERROR, "A request or a limit of a resource that is none")
-def resource_misspelt(inventory: Inventory) -> Iterator[Remark]:
-    for template in inventory.templates:
-        for field, containers in (
-            ("initContainers", template.spec.init_containers),
-            ("containers", template.spec.containers),
-        ):
-            for index, container in enumerate(containers):
-                asked = (("requests", container.resources.requests), ("limits", container.resources.limits))
-                for part, name in ((part, name) for part, names in asked for name in names):
-                    if near := shelf.meant_resource(name):
-                        yield Remark(
-                            template.manifest.located,
-                            f"{template.path}.{field}[{index}].resources.{part}.{name}",
-                            f"{template.name} asks for {name}, which no node has",
-                            "the API server refuses the name, or the pods never schedule",
-                            f"did you mean {near}?",
-                        )
-
-
 @rule("WL012", "budget-selects-nothing", _WARNING, "A PodDisruptionBudget that selects no pod")
 def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
     for manifest, item in inventory.of(PodDisruptionBudget):
@@ -704,7 +684,6 @@ RULES = (
     taint_not_tolerated,
     budget_selects_nothing,
     annotation_misspelt,
-    resource_misspelt,
     daemons_give_way,
     buffer_keeps_nothing,
 )
