@@ -89,7 +89,7 @@ def test_what_a_record_shows() -> None:
     assert [lines["pods.running"][at[minutes]] for minutes in (30, 76, 200)] == [1, 2, 1]
     assert lines["use.cpu"][at[30]] == 25.0
     assert report["costs"]["bill"] == pytest.approx(0.2 * 4 + 0.05 + 0.025)
-    assert [row["kind"] for row in report["nodes"]] == ["managed", "spot"]
+    assert [row["kind"] for row in report["nodes"]] == ["base", "spot"]
 
 
 def test_what_pods_use_is_beside_what_they_cost() -> None:

@@ -108,6 +108,10 @@ def test_the_report_shows_its_figures(chromium: Browser, tmp_path: Path) -> None
             "12 %",
             "100 %",
         ]
+        shown = page.evaluate("[0, 0.00004, 0.004, 12.3, 400000, -0.5].map((value) => dollars(value))")
+        assert shown == ["$0.0000", "< $0.0001", "$0.0040", "$12.3000", "$400,000.00", "-$0.5000"]
+        end = page.evaluate("cut('shop/fare-search-678464cd6c-xvxpq').lastChild.textContent")
+        assert end == "-xvxpq"  # what tells names apart is seen where there is little room
         assert _text(page, "#event-count") == "2 of 2 events"
         assert "spot prices are estimates" in _text(page, "#assumptions")
         about = page.locator("#timeline .time-row[aria-label*='ip-1']").get_attribute("aria-label")

@@ -89,7 +89,8 @@ def test_what_kept_nodes_is_counted_by_node() -> None:
 def test_series_follow_the_log() -> None:
     series = chart_series(LOG, START, END)
     lines, instants = series["lines"], series["t"]
-    assert len(instants) == 600
+    assert len(instants) == 601  # the start, and the ends of 600 intervals
+    assert (instants[0], lines["nodes.base"][0], lines["cost"][0]) == (START // SECOND, 1, 0.118)
     assert all(len(line) == len(instants) for line in lines.values())
     at = {second: instants.index((START // SECOND) + second) for second in (30, 60, 3600)}
     assert [lines["pods.pending"][at[second]] for second in (30, 60, 3600)] == [1, 1, 0]
@@ -103,9 +104,26 @@ def test_series_follow_the_log() -> None:
     assert lines["use.cpu"][at[60]] == 10.0
 
 
+def test_pods_without_a_node_are_no_wait_of_nothing() -> None:
+    """A run that ends while all pods wait: "longest time to a node: 0 s" is what it said."""
+    early = START + 30 * SECOND
+    summary = summarize(LOG[:9], Run("early", 7, START, early, "ab" * 32, 1.0))
+    data = report_data("x", Period(START, early, "Asia/Seoul", 9 * 3600, "r-1"), LOG[:9], summary)
+    assert data["verdict"] == "1 of 1 pod had to wait for a place; 1 still had none at the end."
+    tiles = {tile["label"]: (tile["value"], tile["bad"]) for tile in data["tiles"]}
+    assert tiles["longest time to a node of pods that got one"] == ("–", False)
+    assert tiles["pods without a node at the end"] == ("1", True)
+    assert tiles["spent in all, part estimated"] == ("$0.0018", False)  # 30 s of $0.118 and 15 of $0.19
+
+    nothing = summarize([], Run("nothing", 7, START, END, "ab" * 32, 1.0))
+    data = report_data("x", Period(START, END, "Asia/Seoul", 9 * 3600, "r-1"), [], nothing)
+    assert data["verdict"] == "There was no pod."
+    assert {"value": "0", "label": "nodes at the peak", "bad": False} in data["tiles"]
+
+
 def test_timeline_has_every_stage_of_a_node() -> None:
     base, bought = node_rows(LOG, END)
-    assert (base["kind"], base["gone"]) == ("managed", END / SECOND)
+    assert (base["kind"], base["gone"]) == ("base", END / SECOND)
     stages = [bought[name] - START / SECOND for name in ("launched", "joined", "ready", "leaving", "gone")]
     assert stages == [15, 45, 55, 1900, 1951]
     assert bought["name"] == "ip-1"

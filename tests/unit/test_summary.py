@@ -161,7 +161,7 @@ def test_the_table_shows_it_all() -> None:
         "4 created, 2 bound, 1 still without a node (1 of a priority below 0)",
         "2 launched, 1 terminated, at most 2 at once (1 of them always there); failed launches: 1",
         "1 ended by expireAfter: at that rate 24 launches a day",
-        "$0.18 of it for volumes, $0.01 of it rests on estimated prices",
+        "$0.18 of it for volumes, $0.0075 of it rests on estimated prices",
         "1 broken",
         "shop/b",
         "batching 1.0 s, solve 1.0 s, retries 3.0 s, launch 5.0 s, join 40.0 s",

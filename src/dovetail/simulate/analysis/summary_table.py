@@ -48,11 +48,11 @@ def summary_table(summary: Summary) -> RenderableType:
 
 
 def _grid(*columns: str, heading: bool = True) -> Table:
-    """A plain table; a column whose name ends in > is set flush right."""
+    """A plain table; a column whose name ends in > is set flush right. Names are not cut."""
     table = Table(box=None, show_header=heading, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
         right = column.endswith(">")
-        table.add_column(column.removesuffix(">"), justify="right" if right else "left")
+        table.add_column(column.removesuffix(">"), justify="right" if right else "left", overflow="fold")
     return table
 
 
@@ -70,25 +70,27 @@ def _figures(summary: Summary) -> Table:
     if pods.bound:
         table.add_row("Pending", _quantiles(pods.pending_seconds))
     failures = f"; failed launches: {nodes.launch_failures}" if nodes.launch_failures else ""
-    begun = f", {nodes.initial} of NodePools at the start" if nodes.initial else ""
+    kept = [f"{nodes.base:,} of them always there"] if nodes.base else []
+    kept += [f"{nodes.initial:,} of NodePools at the start"] if nodes.initial else []
+    there = f" ({', '.join(kept)})" if kept else ""
     table.add_row(
         "Nodes",
-        f"{nodes.launched} launched, {nodes.terminated} terminated, at most {nodes.peak} at once "
-        f"({nodes.base} of them always there{begun}){failures}",
+        f"{nodes.launched:,} launched, {nodes.terminated:,} terminated, at most {nodes.peak:,} at once"
+        f"{there}{failures}",
     )
     if nodes.expired:
         daily = f"{nodes.expired_daily:,.0f} launches a day, each of which pulls its images anew"
         table.add_row("", f"{nodes.expired} ended by expireAfter: at that rate {daily}")
     table.add_row(
         "Cost",
-        f"${cost.total:,.2f}: base ${cost.base:,.2f}, on-demand ${cost.on_demand:,.2f}, "
-        f"spot ${cost.spot:,.2f}; at most ${cost.peak_hourly:,.3f}/h",
+        f"{_dollars(cost.total)}: base {_dollars(cost.base)}, on-demand {_dollars(cost.on_demand)}, "
+        f"spot {_dollars(cost.spot)}; at most ${cost.peak_hourly:,.3f}/h",
     )
     if cost.paid != cost.total:
         vain = f", ${cost.unused:,.2f} of it in vain" if cost.unused else ""
         table.add_row("", f"${cost.paid:,.2f} are paid under the commitments{vain}")
-    notes = [f"${cost.volumes:,.2f} of it for volumes"] if cost.volumes else []
-    notes += [f"${cost.estimated:,.2f} of it rests on estimated prices"] if cost.estimated else []
+    notes = [f"{_dollars(cost.volumes)} of it for volumes"] if cost.volumes else []
+    notes += [f"{_dollars(cost.estimated)} of it rests on estimated prices"] if cost.estimated else []
     if notes:
         table.add_row("", f"[dim]{', '.join(notes)}[/]")
     if summary.efficiency.mean is not None:
@@ -126,7 +128,7 @@ def _efficiency(figures: EfficiencyFigures) -> str:
     first, mean, last = (
         f"{value:.0%}" for value in (figures.start or 0, figures.mean or 0, figures.end or 0)
     )
-    sentence = f"{mean} of what managed nodes cost is proven necessary; {first} at first, {last} at last"
+    sentence = f"{mean} of what nodes of NodePools cost is proven necessary; {first} at first, {last} at last"
     if figures.end == 0:
         sentence += ", when other nodes would have had room for all pods"
     return sentence
@@ -178,8 +180,15 @@ def _quantiles(values: Quantiles) -> str:
 
 
 def _clock(seconds: float) -> str:
+    if seconds < 600:
+        return f"{seconds:.0f} s"
     hours, rest = divmod(int(seconds), 3600)
     return f"{hours} h {rest // 60:02} min"
+
+
+def _dollars(value: float) -> str:
+    """With four decimals where two would say nothing."""
+    return f"${value:,.{4 if 0 < value < 0.1 else 2}f}"
 
 
 def _parts(summary: Summary) -> Table:

@@ -117,9 +117,10 @@ def _nodes(lines: Mapping[str, Sequence[float | None]]) -> list[float]:
 
 
 def _spent(times: Sequence[int], hourly: Sequence[float | None]) -> list[float]:
-    """Dollars from the beginning on."""
+    """Dollars from the beginning on: each point but the first stands for the interval that it ends."""
     step = times[1] - times[0] if len(times) > 1 else 0
-    return [round(total, 4) for total in accumulate((value or 0) * step / _HOUR for value in hourly)]
+    parts = ((value or 0) * step / _HOUR for value in hourly[1:])
+    return [round(total, 4) for total in accumulate(parts, initial=0.0)]
 
 
 def _padded(values: Sequence[float | None], length: int) -> list[float | None]:

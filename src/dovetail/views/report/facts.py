@@ -15,7 +15,7 @@ from dovetail.model.offering import HOURS_A_MONTH
 from dovetail.views.history import Record, decisions
 from dovetail.views.report.costs import facts_data
 from dovetail.views.report.page import ended_rows
-from dovetail.views.report.series import POINTS
+from dovetail.views.report.series import BASE, POINTS
 
 _STEP = 5 * SECOND
 _NOTE = "What instances and their root volumes cost, at the prices that were paid."
@@ -149,7 +149,7 @@ def _tiles(
 
 
 def _kind(one: Instance) -> str:
-    return one.capacity_type or "on-demand" if one.claim else "managed"
+    return one.capacity_type or "on-demand" if one.claim else BASE
 
 
 def _row(one: Instance, window: Window) -> dict[str, Any]:

@@ -82,25 +82,31 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
 
 def _verdict(summary: Summary) -> str:
     pending = summary.pods.pending_seconds
-    waited = f"{summary.waiting.pods} of {summary.pods.created} pods had to wait for a place"
-    worst = f"; 99 % of all had a node within {pending.p99:.0f} s, the last within {pending.max:.0f} s"
-    left = f"; {summary.pods.unbound} still had none at the end" if summary.pods.unbound else ""
+    created = summary.pods.created
+    of_all = (
+        f"{summary.waiting.pods:,} of {created:,} pod{'' if created == 1 else 's'} had to wait for a place"
+    )
+    waited = of_all if created else "There was no pod"
+    had = "all" if not summary.pods.unbound else "those that got one"
+    worst = f"; 99 % of {had} had a node within {pending.p99:.0f} s, the last within {pending.max:.0f} s"
+    left = f"; {summary.pods.unbound:,} still had none at the end" if summary.pods.unbound else ""
     broken = f" {len(summary.violations)} broken promises were found." if summary.violations else ""
     return f"{waited}{worst if summary.pods.bound else ''}{left}.{broken}"
 
 
 def _tiles(summary: Summary) -> list[dict[str, Any]]:
-    pending, cost, nodes = summary.pods.pending_seconds, summary.cost, summary.nodes
+    cost, nodes = summary.cost, summary.nodes
     aged = [_tile(f"{nodes.expired_daily:,.0f}", "launches a day, at the rate at which nodes expired")]
     return [
-        _tile(f"${cost.paid:.2f}", "spent in all" + (", part estimated" if cost.estimated else "")),
-        _tile(f"${cost.peak_hourly:.2f}", "an hour at the peak"),
-        _tile(str(nodes.peak), f"nodes at the peak, {nodes.base} of them managed"),
-        _tile(f"{nodes.launched} / {nodes.terminated}", "nodes launched / terminated"),
+        _tile(_dollars(cost.paid), "spent in all" + (", part estimated" if cost.estimated else "")),
+        _tile(_dollars(cost.peak_hourly), "an hour at the peak"),
+        _tile(
+            f"{nodes.peak:,}", "nodes at the peak" + (f", {nodes.base:,} always there" if nodes.base else "")
+        ),
+        _tile(f"{nodes.launched:,} / {nodes.terminated:,}", "nodes launched / terminated"),
         *(aged if nodes.expired else ()),
-        _tile(f"${summary.disruptions.saved_hourly:.2f}", "an hour saved by disruption, summed up"),
-        _tile(f"{pending.p50:.0f} s", "median time to a node"),
-        _tile(f"{pending.max:.0f} s", "longest time to a node"),
+        _tile(_dollars(summary.disruptions.saved_hourly), "an hour saved by disruption, summed up"),
+        *_time_tiles(summary),
         _tile(str(len(summary.violations)), "promises broken", bad=bool(summary.violations)),
     ]
 
@@ -109,16 +115,34 @@ def _tile(value: str, label: str, *, bad: bool = False) -> dict[str, Any]:
     return {"value": value, "label": label, "bad": bad}
 
 
+def _time_tiles(summary: Summary) -> list[dict[str, Any]]:
+    """How long pods took to a node. Those that never had one are counted, and are no time of 0 s."""
+    pods, pending = summary.pods, summary.pods.pending_seconds
+    got = " of pods that got one" if pods.unbound else ""
+    tiles = [
+        _tile(f"{pending.p50:.0f} s" if pods.bound else "–", f"median time to a node{got}"),
+        _tile(f"{pending.max:.0f} s" if pods.bound else "–", f"longest time to a node{got}"),
+    ]
+    if pods.unbound:
+        tiles.append(_tile(f"{pods.unbound:,}", "pods without a node at the end", bad=True))
+    return tiles
+
+
+def _dollars(value: float) -> str:
+    """With four decimals where two would say nothing: five nodes for 20 s cost $0.0040."""
+    return f"{'-' if value < 0 else ''}${abs(value):,.{4 if 0 < abs(value) < 0.1 else 2}f}"
+
+
 def _cost_note(summary: Summary) -> str:
     cost = summary.cost
-    volumes = f" ${cost.volumes:.2f} of ${cost.total:.2f} are for volumes." if cost.volumes else ""
+    volumes = f" {_dollars(cost.volumes)} of {_dollars(cost.total)} are for volumes." if cost.volumes else ""
     if cost.paid != cost.total:
-        vain = f", ${cost.unused:.2f} of it for what nothing uses" if cost.unused else ""
-        volumes += f" Under the commitments ${cost.paid:.2f} are paid{vain}; charts are at list prices."
+        vain = f", {_dollars(cost.unused)} of it for what nothing uses" if cost.unused else ""
+        volumes += f" Under the commitments {_dollars(cost.paid)} are paid{vain}; charts are at list prices."
     if not cost.estimated:
         return f"All prices are published on-demand prices or derived from them.{volumes}"
     return (
-        f"${cost.estimated:.2f} of ${cost.total:.2f} rest on spot prices, which are estimates; "
+        f"{_dollars(cost.estimated)} of {_dollars(cost.total)} rest on spot prices, which are estimates; "
         f"on-demand prices are published ones, or derived from them.{volumes}"
     )
 

@@ -1,8 +1,8 @@
 """From the event log to the lines of the charts: values over time on an even grid.
 
-A chart needs a few hundred points however long the simulation was. Each point carries the value at the end
-of its interval; pods are those of the moment inside it when the most were pending, or short peaks would
-vanish. What is not known yet, such as usage before there is a node, is None.
+A chart needs a few hundred points however long the simulation was. The first point is the start; each other
+carries the value at the end of its interval; pods are those of the moment inside it when the most were
+pending, or short peaks would vanish. What is not known yet, such as usage before there is a node, is None.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dovetail.model.offering import NANO_DOLLARS
 
 Record = Mapping[str, Any]
 POINTS = 600
+BASE = "base"  # the word of summaries too: "managed" would be Karpenter's word for all others
 _SMALLEST_STEP = 5 * SECOND
 
 
@@ -39,8 +40,8 @@ class _Tally:
 
 
 def node_kind(record: Record) -> str:
-    """What a node counts as: "managed" without a claim, else its capacity type."""
-    return str(record["capacityType"]) if record.get("claim") else "managed"
+    """What a node counts as: "base" without a claim, as no NodePool has it, else its capacity type."""
+    return str(record["capacityType"]) if record.get("claim") else BASE
 
 
 def chart_series(records: Sequence[Record], start: int, end: int) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def chart_series(records: Sequence[Record], start: int, end: int) -> dict[str, A
     lines: dict[str, list[float | None]] = {}
     instants: list[int] = []
     peak = (0, 0)  # pending and running pods when the most were pending
-    upcoming = start + step
+    upcoming = start
     for record in [*records, {"t": end + step, "kind": "end"}]:
         while record["t"] > upcoming and upcoming <= end:
             instants.append(upcoming // SECOND)

@@ -1,12 +1,12 @@
 "use strict";
-const { byId, make, draw, Zone, Zoom, zoomBar, chart, numbers, theme } = Parts;
+const { byId, make, draw, Zone, Zoom, zoomBar, chart, digits, dollars, numbers, theme } = Parts;
 const data = JSON.parse(byId("data").textContent);
 const TONES = ["blue", "orange", "red", "green", "pink", "sky", "grey", "brown"];
 const tone = (index) => TONES[index % TONES.length];
 const paint = (index) => `var(--c-${tone(index)})`;
 const ways = data.ways.map((way, index) => ({ ...way, index }));
 const whole = (value) => String(Math.round(value));
-const dollars = (value) => "$" + value.toFixed(2);
+const money = (value, between) => dollars(value, between >= 1 ? 0 : digits(between, 2));
 
 function header() {
   byId("title").textContent = data.title;
@@ -78,8 +78,8 @@ function charts() {
   };
   show("pending", "Pods waiting for a node", whole, { whole: true });
   show("nodes", "Nodes", whole, { whole: true });
-  show("cost", "Cost per hour", dollars);
-  show("spent", "Spent so far", dollars);
+  show("cost", "Cost per hour", money);
+  show("spent", "Spent so far", money);
 }
 
 header();

@@ -22,10 +22,10 @@ function present() {
 
   const stays = (row) => row.stays.map((index) => now.stays[index]);
   const first = (row) => (row.stays.length ? stays(row)[0] + (row.stays.length > 1 ? ` (+${row.stays.length - 1})` : "") : "may go, if that saves");
-  const price = (row) => (row.price == null ? "unknown" : `$${row.price.toFixed(4)}`);
+  const price = (row) => (row.price == null ? "unknown" : dollars(row.price));
   const podColumns = [
-    { title: "Pod", width: "minmax(150px, 2fr)", text: (row) => row.pod },
-    { title: "Part of", width: "minmax(100px, 1.2fr)", text: (row) => row.owner },
+    { title: "Pod", width: "minmax(150px, 2fr)", name: true, text: (row) => row.pod },
+    { title: "Part of", width: "minmax(100px, 1.2fr)", name: true, text: (row) => row.owner },
     { title: "since", width: "96px", number: true, text: (row) => age(row.since) },
     { title: "Asks for", width: "minmax(120px, 1.2fr)", text: (row) => row.asks },
   ];

@@ -107,6 +107,19 @@ const Parts = (() => {
     return [shown, button("←", "Earlier", () => zoom.pan(-0.5)), button("→", "Later", () => zoom.pan(0.5)), button("+", "Zoom in", () => zoom.by(0.5)), button("−", "Zoom out", () => zoom.by(2)), reset];
   }
 
+  // A name of which the end is always seen where there is little room: ends tell names apart.
+  function cut(text) {
+    if (text.length < 12) return text;
+    return make("span", { class: "cut" }, make("span", {}, text.slice(0, -6)), text.slice(-6));
+  }
+
+  // Dollars; what is less than the last digit is said to be.
+  function dollars(value, least = Math.abs(value) < 100 ? 4 : 2) {
+    const size = Math.abs(value), digit = 10 ** -least;
+    const text = (size && size < digit / 2 ? digit : size).toLocaleString("en-US", { minimumFractionDigits: least, maximumFractionDigits: least });
+    return `${size && size < digit / 2 ? "< " : ""}${value < 0 ? "-" : ""}$${text}`;
+  }
+
   const drawn = [];  // charts, to be drawn anew when colours change
 
   // lines: {name: {values, color}}; values may hold null. `times` are shared.
@@ -137,12 +150,12 @@ const Parts = (() => {
         };
       });
       plot = new uPlot({
-        width: box.clientWidth || 600, height: 220,
+        width: box.clientWidth || 600, height: 220, padding: [null, 30, null, null],
         cursor: { sync: { key: "time" }, y: false, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => { zoom.reset(); return null; } } },
         scales: { x: { time: false, range: () => [zoom.low, zoom.high] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
         axes: [
           { stroke: ink, grid, size: 46, splits: (u) => zone.ticks(zoom.low, zoom.high, Math.max(2, u.width / 90)).map((tick) => tick.t), values: (u) => zone.ticks(zoom.low, zoom.high, Math.max(2, u.width / 90)).map((tick) => tick.text) },
-          { stroke: ink, grid, size: 62, ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] } : {}), values: (_, ticks) => ticks.map((tick) => format(tick, ticks[1] - ticks[0])) },
+          { stroke: ink, grid, size: (_, texts) => Math.max(62, 20 + 7 * Math.max(0, ...(texts || []).map((text) => text.length))), ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] } : {}), values: (_, ticks) => ticks.map((tick) => format(tick, ticks[1] - ticks[0])) },
         ],
         series: [{ label: "Time", value: (_, at) => (at == null ? "–" : zone.stamp(at)) }, ...series],
         hooks: { setSelect: [(u) => {
@@ -227,7 +240,7 @@ const Parts = (() => {
     }
   }
 
-  // A list of any length of which only what is seen is in the page. columns: [{title, width, number, text(row), node(row)}].
+  // A list of any length of which only what is seen is in the page. columns: [{title, width, number, name, text(row), node(row)}].
   function list(holder, { label, columns, rows, height = 360, detail, mark }) {
     const tall = 28, grid = columns.map((column) => column.width || "1fr").join(" ");
     const cell = (column, extra = "") => ({ class: `${column.number ? "number" : ""} ${column.kind || ""} ${extra}`.trim() });
@@ -245,7 +258,7 @@ const Parts = (() => {
       drawnRows.show(first, last, anew, (index) => {
         const one = shown[index];
         const row = make("div", { class: `row ${index === active ? "active" : ""} ${mark ? mark(one) : ""}`, role: "row", "aria-rowindex": index + 2, onclick: () => choose(index) },
-          ...columns.map((column) => { const text = column.text(one); return make("div", { ...cell(column), role: "cell", title: text }, column.node ? column.node(one) : text); }));
+          ...columns.map((column) => { const text = column.text(one); return make("div", { ...cell(column), role: "cell", title: text }, column.node ? column.node(one) : column.name ? cut(text) : text); }));
         row.style.cssText = `top:${index * tall}px;height:${tall}px;grid-template-columns:${grid}`;
         return row;
       });
@@ -293,7 +306,7 @@ const Parts = (() => {
     holder.append(box);
     const folded = new Set();
     let by = Object.keys(groups)[0], lines = [], focus = 0, printing = false;
-    const names = () => (box.clientWidth < 560 ? 112 : 236);
+    const names = () => (box.clientWidth < 560 ? 124 : 236);
     const arrange = () => {
       const sorted = new Map();
       for (const node of nodes) { const key = groups[by](node); if (!sorted.has(key)) sorted.set(key, []); sorted.get(key).push(node); }
@@ -345,7 +358,7 @@ const Parts = (() => {
     };
     const put = () => {
       box.style.setProperty("--names", `${names()}px`);
-      axis.replaceChildren(...zone.ticks(zoom.low, zoom.high, Math.max(2, (box.clientWidth - names()) / 90)).map((tick) => { const mark = make("span", { class: at(tick.t) < 5 ? "first" : "" }, tick.text); mark.style.left = `${at(tick.t)}%`; return mark; }));
+      axis.replaceChildren(...zone.ticks(zoom.low, zoom.high, Math.max(2, (box.clientWidth - names()) / 90)).map((tick) => { const mark = make("span", { class: at(tick.t) < 5 ? "first" : at(tick.t) > 97 ? "last" : "" }, tick.text); mark.style.left = `${at(tick.t)}%`; return mark; }));
       const had = document.activeElement?.dataset?.index;
       rows(true);
       if (had != null && body.contains(document.activeElement) === false) body.querySelector(`[data-index="${had}"]`)?.focus({ preventScroll: true });
@@ -403,5 +416,5 @@ const Parts = (() => {
 
   document.addEventListener("DOMContentLoaded", () => document.body.append(tip));
   if (document.body) document.body.append(tip);
-  return { byId, make, draw, color, Zone, Zoom, zoomBar, chart, digits, numbers, list, timeline, short, span, table, theme };
+  return { byId, make, draw, color, Zone, Zoom, zoomBar, chart, cut, digits, dollars, numbers, list, timeline, short, span, table, theme };
 })();

@@ -1,9 +1,9 @@
 "use strict";
-const { byId, make, draw, numbers, list, span, table, theme } = Parts;
+const { byId, make, draw, dollars, numbers, list, span, table, theme } = Parts;
 const data = JSON.parse(byId("data").textContent);
 const TONES = ["grey", "blue", "sky", "green", "orange", "pink", "red", "brown"];
-const money = (value) => `$${value.toFixed(4)}`;
-const count = (value) => value.toLocaleString("en");
+const money = (value) => dollars(value);
+const count = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const right = (text) => ({ number: String(text) });
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 const memory = (text) => (text.endsWith("Mi") ? `${(parseFloat(text) / 1024).toFixed(1)}Gi` : text);
@@ -21,7 +21,7 @@ function cluster() {
   if (!data.cluster.length) return byId("cluster").remove();
   for (const text of data.cluster) byId("cluster-sentences").append(make("p", { class: "muted" }, text));
   byId("cluster-groups").append(table(["Pool or group", right("Nodes"), right("$/h"), right("$/month"), right("CPU asked"), right("Memory asked"), right("Unused")],
-    data.groups.map((group) => [group.name || "(none)", right(count(group.nodes)), right(group.hourly ? group.hourly.toFixed(4) : "–"), right(group.hourly ? count(Math.round(group.monthly)) : "–"), right(percent(group.requestedCpu)), right(percent(group.requestedMemory)), right(group.hourly ? percent(group.unusedShare) : "–")])));
+    data.groups.map((group) => [group.name || "(none)", right(count(group.nodes)), right(group.hourly ? count(group.hourly, 4) : "–"), right(group.hourly ? count(Math.round(group.monthly)) : "–"), right(percent(group.requestedCpu)), right(percent(group.requestedMemory)), right(group.hourly ? percent(group.unusedShare) : "–")])));
 }
 
 // A list with a search over what its rows say; its section goes where there is none.

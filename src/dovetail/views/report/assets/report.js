@@ -1,7 +1,7 @@
 "use strict";
-const { byId, make, draw, Zone, Zoom, zoomBar, chart, digits, numbers, list, timeline, short, span, table, theme } = Parts;
+const { byId, make, draw, Zone, Zoom, zoomBar, chart, cut, digits, dollars, numbers, list, timeline, short, span, table, theme } = Parts;
 const data = JSON.parse(byId("data").textContent);
-const TONES = { managed: "grey", "on-demand": "blue", spot: "orange", reserved: "green" };
+const TONES = { base: "grey", "on-demand": "blue", spot: "orange", reserved: "green" };
 const PHASES = { batching: "sky", blocked: "dark", solve: "blue", retries: "red", replanned: "brown", launch: "orange", join: "pink", scheduling: "grey", start: "green", other: "pale" };
 const LINES = ["blue", "red", "green", "pink", "orange", "sky", "grey"];
 const zone = new Zone(data.period.zone, data.period.offsetSeconds);
@@ -24,8 +24,15 @@ function choose(node) {
 // A name of a node or claim as a link, where it is one of ours.
 function linked(name, text = short(name)) {
   const node = nodeOf.get(name);
-  if (!node) return text;
-  return make("button", { type: "button", class: "link", title: name, onclick: (event) => { event.stopPropagation(); chosen = null; choose(node); } }, text);
+  if (!node) return cut(text);
+  return make("button", { type: "button", class: "link", title: name, onclick: (event) => { event.stopPropagation(); chosen = null; choose(node); } }, cut(text));
+}
+
+// Some names in one cell: each has its share of the width.
+function linkedAll(names) {
+  const links = names.flatMap((name, index) => (index ? [", ", linked(name)] : [linked(name)]));
+  for (const one of links) if (one instanceof Element) one.style.maxWidth = `calc(${100 / names.length}% - ${names.length > 1 ? 6 : 0}px)`;
+  return make("span", { class: "names" }, ...links);
 }
 
 function header() {
@@ -69,7 +76,7 @@ function charts() {
   pictured("pods", "Pods over time", t, { "with a node": line("pods.running", "blue"), ...waiting }, whole, { stacked: true, whole: true });
   const kinds = Object.keys(lines).filter((name) => name.startsWith("nodes.")).map((name) => name.slice(6)).sort((a, b) => Object.keys(TONES).indexOf(a) - Object.keys(TONES).indexOf(b));
   pictured("nodes", "Nodes over time", t, Object.fromEntries(kinds.map((kind) => [kind, line(`nodes.${kind}`, TONES[kind] || "pale")])), whole, { stacked: true, whole: true });
-  pictured("cost", "Cost per hour over time", t, { "$/hour": line("cost", "green") }, (value, between) => `$${value.toFixed(digits(between, 2))}`);
+  pictured("cost", "Cost per hour over time", t, { "$/hour": line("cost", "green") }, (value, between) => dollars(value, between >= 1 ? 0 : digits(between, 2)));
   pictured("use", "Utilisation over time", t, { CPU: line("use.cpu", "blue"), memory: line("use.memory", "pink") }, percent);
   if ((lines.efficiency || []).some((value) => value != null)) pictured("efficiency", "Efficiency over time", t, { "proven necessary": line("efficiency", "green") }, percent);
   else byId("efficiency").remove();
@@ -88,21 +95,30 @@ function charts() {
 function costs() {
   const { groups, bill, idle, causes } = data.costs;
   if (!bill) { byId("costs").remove(); return; }
-  const money = (value) => right(value ? `$${value.toFixed(4)}` : "–");
-  byId("costs-note").textContent = `The bill is $${bill.toFixed(4)}; $${idle.toFixed(4)} of it are idle: no pod bears them. Requests count, or use where more of it was measured, for as long as a pod is on its node; root volumes are part of a node.`;
+  const money = (value) => right(value ? dollars(value) : "–");
+  byId("costs-note").textContent = `The bill is ${dollars(bill)}; ${dollars(idle)} of it are idle: no pod bears them. Requests count, or use where more of it was measured, for as long as a pod is on its node; root volumes are part of a node.`;
   const by = byId("cost-by");
   for (const name of Object.keys(groups)) by.append(make("option", { value: name }, name));
+  const share = (part) => (part > 0 && part < 0.0005 ? "< 0.1 %" : `${(100 * part).toFixed(1)} %`);
   // Columns for what was measured of use, where anything was.
   const measured = Object.values(groups).flat().some((row) => row.cpuUsed !== null || row.memoryUsed !== null);
   const part = (value) => right(value === null ? "–" : `${Math.round(100 * value)} %`);
   const used = (row) => (measured ? [part(row.cpuUsed), part(row.memoryUsed)] : []);
   const show = () => byId("cost-rows").replaceChildren(table(
     ["Name", right("CPU"), right("Memory"), right("GPU"), right("Total"), right("Share"), ...(measured ? [right("CPU used"), right("Memory used")] : [])],
-    groups[by.value].map((row) => [bearer(by.value, row.name), money(row.cpu), money(row.memory), money(row.gpu), money(row.total), right(`${((100 * row.total) / bill).toFixed(1)} %`), ...used(row)])));
+    groups[by.value].map((row) => [bearer(by.value, row.name), money(row.cpu), money(row.memory), money(row.gpu), money(row.total), right(share(row.total / bill)), ...used(row)])));
   by.addEventListener("change", show);
   show();
-  byId("cost-causes").append(table([right("Dollars"), right("of idle"), "Cause"], causes.map((row) => [money(row.dollars), right(percent((100 * row.dollars) / (idle || 1))), row.text])));
+  byId("cost-causes").append(table([right("Dollars"), right("of idle"), "Cause"], largest(causes, idle).map((row) => [money(row.dollars), right(share(row.dollars / (idle || 1))), row.text])));
   byId("tools-costs").append(...numbers("cost", () => groups[by.value]));
+}
+
+// The causes of idle that matter, and the others together: many namespaces have as many that come to nothing.
+function largest(causes, idle) {
+  const small = causes.filter((row) => row.dollars < 0.001 * idle);
+  if (small.length < 4) return causes;
+  const dollars = small.reduce((sum, row) => sum + row.dollars, 0);
+  return [...causes.filter((row) => !small.includes(row)), { dollars, text: `${small.length} others of less than 0.1 % each` }];
 }
 
 // Where pods can be asked for, a name in the table leads to them.
@@ -114,11 +130,11 @@ function bearer(by, name) {
 
 function nodes() {
   const about = (node) => {
-    const price = node.price ? ` at ${node.estimated ? "about " : ""}$${node.price.toFixed(4)}/h${node.estimated ? " (estimated)" : ""}` : "";
+    const price = node.price ? ` at ${node.estimated ? "about " : ""}${dollars(node.price)}/h${node.estimated ? " (estimated)" : ""}` : "";
     const ready = node.ready ? `, ready ${zone.stamp(node.ready)}` : "";
     return `${node.name}\n${node.instanceType} ${node.kind} in ${node.zone}${price}\nlaunched ${zone.stamp(node.launched)}${ready}, gone or end ${zone.stamp(node.gone)}`;
   };
-  const groups = { "NodePool": (node) => node.pool || "(managed)", "instance type": (node) => node.instanceType, zone: (node) => node.zone, "how it is paid": (node) => node.kind, nothing: () => "" };
+  const groups = { "NodePool": (node) => node.pool || "(base)", "instance type": (node) => node.instanceType, zone: (node) => node.zone, "how it is paid": (node) => node.kind, nothing: () => "" };
   const made = timeline(byId("timeline"), { nodes: data.nodes, zoom, zone, tones: TONES, groups, describe: about, choose, isChosen: (node) => node === chosen });
   listeners.push(made.put);
   for (const name of Object.keys(groups)) byId("group").append(make("option", {}, name));
@@ -138,18 +154,18 @@ function key(text, tone) {
 
 function histogram() {
   const buckets = data.waiting.buckets, most = Math.max(1, ...buckets.map((bucket) => bucket.count));
-  const width = 1040, base = 150, step = width / Math.max(1, buckets.length);
+  const width = Math.max(300, byId("histogram").clientWidth), base = 150, step = width / Math.max(1, buckets.length);
   const svg = draw("svg", { viewBox: `0 0 ${width} 190`, width: "100%", role: "img", "aria-label": `Time from creation to a node: ${buckets.map((bucket) => `${bucket.label} ${bucket.count}`).join(", ")}` });
   buckets.forEach((bucket, index) => {
     const tall = (bucket.count / most) * 125, x = index * step;
     const box = draw("rect", { x: x + 3, y: base - tall, width: Math.max(1, step - 6), height: tall, rx: 2 });
-    box.style.fill = "var(--c-red)";
+    box.style.fill = "var(--muted)";  // a colour of no phase, whose key comes next
     svg.append(box);
     if (bucket.count) svg.append(draw("text", { x: x + step / 2, y: base - tall - 5, "text-anchor": "middle", class: "name" }, String(bucket.count)));
-    svg.append(draw("text", { x: x + step / 2, y: base + 16, "text-anchor": "middle" }, bucket.label));
+    if (index % Math.ceil(58 / step) === 0) svg.append(draw("text", { x: x + step / 2, y: base + 16, "text-anchor": "middle" }, bucket.label));
   });
-  svg.append(draw("text", { x: width / 2, y: base + 36, "text-anchor": "middle" }, "time from creation to a node (pods)"));
-  byId("histogram").append(make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Histogram" }, svg));
+  svg.append(draw("text", { x: width / 2, y: base + 36, "text-anchor": "middle" }, "pods by the time from their creation to a node, or to the end"));
+  byId("histogram").append(svg);
 }
 
 function pods() {
@@ -157,10 +173,10 @@ function pods() {
   if (!rows.length) { byId("pods").remove(); return; }
   histogram();
   byId("phase-legend").append(...phases.map((phase) => key(phase, PHASES[phase] || "pale")));
-  const longest = Math.max(...rows.map((row) => row.total), 1e-9);
+  const longest = rows.reduce((most, row) => Math.max(most, row.node ? row.total : 0), 0) || rows[0].total || 1;  // one that waits for ever leaves the others their bars
   const bar = (row) => {
     const line = make("div", { class: "stack" });
-    line.style.width = `${(100 * row.total) / longest}%`;
+    line.style.width = `${Math.min(100, (100 * row.total) / longest)}%`;
     phases.forEach((phase, index) => {
       if (!row.parts[index]) return;
       const piece = make("div", { title: `${phase} ${span(row.parts[index])}` });
@@ -174,7 +190,7 @@ function pods() {
   const made = list(byId("pod-rows"), {
     label: "Pods that waited", rows, height: 340,
     columns: [
-      { title: "Pod", width: "minmax(150px, 2fr)", text: (row) => row.pod },
+      { title: "Pod", width: "minmax(150px, 2fr)", name: true, text: (row) => row.pod },
       { title: "to a node", width: "84px", number: true, text: (row) => span(row.pending) },
       { title: "to its start", width: "84px", number: true, text: (row) => span(row.total) },
       { title: "Node", width: "minmax(90px, 1fr)", text: (row) => row.node, node: (row) => (row.node ? linked(row.node) : "none") },
@@ -202,7 +218,7 @@ function autoscalers() {
 
 // Returns what shows other rows, for a page whose decisions become more.
 function decisions(rows) {
-  const dollars = (value) => (value == null ? "" : `$${value.toFixed(4)}`);
+  const price = (value) => (value == null ? "" : dollars(value));
   const names = (row) => [...row.nodes, ...row.claims];
   const details = (row) => [`${zone.stamp(row.t)} ${row.what}: ${row.text}`, ...row.more, ...(row.nodes.length ? [`nodes: ${row.nodes.join(", ")}`] : []), ...(row.claims.length ? [`claims: ${row.claims.join(", ")}`] : [])].join("\n");
   const made = list(byId("decision-rows"), {
@@ -211,10 +227,10 @@ function decisions(rows) {
       { title: "Time", width: "150px", text: (row) => zone.stamp(row.t) },
       { title: "What", width: "104px", kind: "kind", text: (row) => row.what },
       { title: "pods", width: "50px", number: true, text: (row) => (row.pods ? String(row.pods) : "") },
-      { title: "$/h", width: "76px", number: true, text: (row) => dollars(row.cost) },
-      { title: "least $/h", width: "76px", number: true, text: (row) => dollars(row.least) },
-      { title: "saves $/h", width: "76px", number: true, text: (row) => dollars(row.saved) },
-      { title: "Nodes", width: "minmax(110px, 1.4fr)", text: (row) => names(row).join(", "), node: (row) => make("span", {}, ...names(row).slice(0, 3).flatMap((name, index) => (index ? [", ", linked(name)] : [linked(name)]))) },
+      { title: "$/h", width: "76px", number: true, text: (row) => price(row.cost) },
+      { title: "least $/h", width: "76px", number: true, text: (row) => price(row.least) },
+      { title: "saves $/h", width: "76px", number: true, text: (row) => price(row.saved) },
+      { title: "Nodes", width: "minmax(110px, 1.4fr)", text: (row) => names(row).join(", "), node: (row) => linkedAll(names(row).slice(0, 3)) },
       { title: "Reason", width: "minmax(220px, 4fr)", text: (row) => row.text },
     ],
     detail: details,
@@ -236,11 +252,10 @@ function decisions(rows) {
 function disruption() {
   const { reasons, budgets, blockers, rows } = data.disruption;
   if (!rows.length && !reasons.length && !blockers.length) { byId("disruption").remove(); return; }
-  const dollars = (value) => `$${value.toFixed(3)}/h`;
-  byId("disruption-reasons").append(table(["Reason", right("commands"), right("nodes"), right("pods moved"), right("saved")], reasons.map((row) => [row.reason, right(row.commands), right(row.nodes), right(row.pods), right(dollars(row.saved))])));
+  const hourly = (value) => `${dollars(value, 3)}/h`;
+  byId("disruption-reasons").append(table(["Reason", right("commands"), right("nodes"), right("pods moved"), right("saved")], reasons.map((row) => [row.reason, right(row.commands), right(row.nodes), right(row.pods), right(hourly(row.saved))])));
   byId("disruption-budgets").append(table(["Budgets of the NodePool", right("nodes in use at once, at most"), right("time without room for another")], budgets.map((row) => [row.pool, right(row.used), right(`${Math.round(row.full / 60)} min`)])));
   if (blockers.length) byId("disruption-blockers").append(table(["What kept nodes", right("nodes or pools"), right("First seen"), right("Last seen"), "For example"], blockers.map((row) => [row.text, right(row.objects), right(zone.stamp(row.first)), right(zone.stamp(row.last)), row.example])));
-  const links = (names) => make("span", {}, ...names.flatMap((name, index) => (index ? [", ", linked(name)] : [linked(name)])));
   const made = list(byId("disruption-rows"), {
     label: "Nodes that were ended", rows, height: 300,
     columns: [
@@ -250,8 +265,8 @@ function disruption() {
       { title: "Why", width: "minmax(90px, 1fr)", text: (row) => row.reason },
       { title: "How", width: "80px", text: (row) => row.mode },
       { title: "pods", width: "50px", number: true, text: (row) => String(row.pods) },
-      { title: "command saved", width: "110px", number: true, text: (row) => (row.saved == null ? "as above" : dollars(row.saved)) },
-      { title: "Replaced by", width: "minmax(110px, 2fr)", text: (row) => row.replacements.join(", "), node: (row) => links(row.replacements) },
+      { title: "command saved", width: "110px", number: true, text: (row) => (row.saved == null ? "as above" : hourly(row.saved)) },
+      { title: "Replaced by", width: "minmax(110px, 2fr)", text: (row) => row.replacements.join(", "), node: (row) => linkedAll(row.replacements) },
     ],
     detail: (row) => `${row.node}: ${row.reason}, ${row.mode}, ${row.pods} pods${row.replacements.length ? `, replaced by ${row.replacements.join(", ")}` : ""}`,
   });
@@ -275,7 +290,7 @@ function events() {
       { title: "Time", width: "150px", text: (row) => zone.stamp(row.t) },
       { title: "Type", width: "64px", kind: "kind", text: (row) => row.type },
       { title: "Reason", width: "minmax(100px, 1fr)", text: (row) => row.reason },
-      { title: "Object", width: "minmax(130px, 1.6fr)", text: (row) => row.object, node: (row) => { const at = row.object.indexOf("/"); return make("span", {}, row.object.slice(0, at + 1), linked(row.object.slice(at + 1), row.object.slice(at + 1))); } },
+      { title: "Object", width: "minmax(130px, 1.6fr)", text: (row) => row.object, node: (row) => linked(row.object.slice(row.object.indexOf("/") + 1), row.object) },
       { title: "Message", width: "minmax(200px, 4fr)", text: message },
     ],
     detail: (row) => `${zone.stamp(row.t)} ${row.reason} ${row.object}: ${message(row)}${others(row)}`,
