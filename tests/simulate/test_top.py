@@ -50,7 +50,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
 class Still:
     """A feed of what is there already."""
 
-    title = "as it was"
+    title, paced = "as it was", True
 
     def __init__(self, feed: SimulationFeed | LogFeed) -> None:
         self._feed = feed
@@ -246,9 +246,11 @@ def test_a_narrow_terminal(played: Played) -> None:
             assert "/month" in head[0]
             assert application.query_one("#head").size.height == len(head)
             assert "…" in _seen(application)
+            assert "/$" in _seen(application)  # types and prices have room, usage has less
             assert "WHY IT STAYS" not in _seen(application)
             await pilot.press(*[">"] * 8)
             assert "WHY IT STAYS" in _seen(application)
+            assert application.query_one(Grid)._fitted("shop/fare-search-678464cd6c-xvxpq").endswith("-xvxpq")
             await pilot.press(*["<"] * 8, "slash", *"nowhere", "enter")
             assert "none with all of: nowhere" in _seen(application)
 

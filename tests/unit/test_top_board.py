@@ -279,7 +279,7 @@ def test_what_is_known_by_random_changes_is_what_is_known_at_once() -> None:
 def test_only_selected_nodes_are_shown_and_summed() -> None:
     board = board_of(node("a", labels={"team": "x"}), node("b"), selector=Selector.parse("team=x"))
     assert [row.name for row in board.rows(NOW)] == ["a"]
-    assert board.sums.nodes == 1
+    assert (board.sums.nodes, board.sums.unpriced) == (1, 1)
     board.take("MODIFIED", node("a"))
     assert board.rows(NOW) == ()
 
@@ -392,7 +392,7 @@ def test_what_comes_next() -> None:
     found = [(item.what, item.about, item.text) for item in beyond.upcoming(board, NOW)]
     assert found == [
         ("drift", "n", "Reported"),
-        ("consolidation", "general", "1 nodes are quiet and looked at, 1 of them empty"),
+        ("consolidation", "general", "1 node is quiet and looked at, 1 empty"),
         ("expiry", "n", "in 29d"),
         ("budget", "general", "may go now: Empty 2, Drifted 2, Underutilized 2, Unhealthy 2"),
         ("budget", "general", "in 60m: 0 nodes for 1h from '0 13 * * *' (UTC)"),

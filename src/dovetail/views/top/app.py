@@ -22,9 +22,9 @@ from dovetail.base.clock import SECOND
 from dovetail.views.top import beyond, text
 from dovetail.views.top.board import NAME, POD_COUNT, PRICE, USAGE, Board
 from dovetail.views.top.feed import Feed
-from dovetail.views.top.grid import Grid
+from dovetail.views.top.grid import NARROW, Grid
 from dovetail.views.top.order import CREATION, Sort
-from dovetail.views.top.panes import PANES, Subject, matching, page
+from dovetail.views.top.panes import PANES, Subject, fitting, matching, page
 
 FRAME = 0.1  # seconds
 _KEPT = 600  # frames whose times are kept
@@ -121,7 +121,7 @@ class Top(App[None]):
             self.frames.append(time.perf_counter() - begun)
 
     def _draw(self, now: int) -> None:
-        board, pane = self.board, self._pane
+        board, pane = self.board, fitting(self._pane, narrow=self.size.width < NARROW)
         self._items = items = matching(pane, board, self._words, now)
         head = self._head_text(now)
         self._head.update(head, layout=False)
@@ -201,6 +201,11 @@ class Top(App[None]):
         self._grid.top()
         self.frame()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """See App: keys of a pace are shown where there is one, or the last keys have no room."""
+        del parameters
+        return action != "pace" or self.feed.paced
+
     def action_pace(self, change: int) -> None:
         """Of a simulation."""
         self._pace = self.feed.pace(change)
@@ -219,6 +224,10 @@ class Page(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "dismiss", "back"),
         Binding("q", "app.quit", "quit"),
+        Binding("j", "turn('down')", show=False),
+        Binding("k", "turn('up')", show=False),
+        Binding("g", "turn('home')", show=False),
+        Binding("G", "turn('end')", show=False),
     ]
 
     def __init__(self, top: Top, subject: Subject) -> None:
@@ -238,6 +247,10 @@ class Page(ModalScreen[None]):
         self.query_one(VerticalScroll).focus()
         self._draw()
         self.set_interval(1, self._draw)
+
+    def action_turn(self, way: str) -> None:
+        """The keys of tables, here too."""
+        getattr(self.query_one(VerticalScroll), f"scroll_{way}")(animate=False)
 
     def _draw(self) -> None:
         if not self._page_text.is_attached:

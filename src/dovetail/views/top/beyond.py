@@ -172,7 +172,8 @@ def _consolidatable(views: list[NodeView]) -> Iterator[Next]:
     counted = Counter(view.pool_name for view in quiet)
     empty = Counter(view.pool_name for view in quiet if view.empty)
     for pool in sorted(counted):
-        text = f"{counted[pool]} nodes are quiet and looked at, {empty[pool]} of them empty"
+        one = counted[pool] == 1
+        text = f"{counted[pool]} {'node is' if one else 'nodes are'} quiet and looked at, {empty[pool]} empty"
         yield Next("consolidation", pool, text)
 
 
@@ -215,7 +216,8 @@ def _window(pool: NodePool, budget: Budget, now: int) -> Iterator[Next]:
         yield Next("budget", pool.metadata.name, str(error))
         return
     reasons = f" for {', '.join(budget.reasons)}" if budget.reasons else ""
-    limit = f"{budget.nodes} nodes{reasons} for {budget.duration} from {budget.schedule!r} ({zone})"
+    noun = "node" if budget.nodes == "1" else "nodes"
+    limit = f"{budget.nodes} {noun}{reasons} for {budget.duration} from {budget.schedule!r} ({zone})"
     if active:
         yield Next("budget", pool.metadata.name, f"holds now: {limit}")
     elif start != NEVER:

@@ -136,12 +136,14 @@ class Sums:
 
     nodes: int = 0
     price: int = 0  # of those whose price is known, nano-dollars per hour
+    unpriced: int = 0  # those whose price is not
     used: dict[str, Quantity] = field(default_factory=dict)
     allocatable: dict[str, Quantity] = field(default_factory=dict)
 
     def add(self, row: Row, sign: int) -> None:
         self.nodes += sign
         self.price += sign * (row.price or 0)
+        self.unpriced += sign * (row.price is None)
         for sums, amounts in ((self.used, row.used), (self.allocatable, row.allocatable)):
             for name, amount in amounts.items():
                 before = sums.get(name, _ZERO)
@@ -150,6 +152,7 @@ class Sums:
     def shift(self, old: Row, new: Row) -> None:
         """The row has changed, and what it can hold has not: mostly only a few of its amounts have."""
         self.price += (new.price or 0) - (old.price or 0)
+        self.unpriced += (new.price is None) - (old.price is None)
         for name in old.used.keys() | new.used.keys():
             before, after = old.used.get(name, _ZERO), new.used.get(name, _ZERO)
             if before.nanos != after.nanos:
@@ -370,7 +373,9 @@ class Board:
         fresh = Sums()
         for row in self._rows.values():
             fresh.add(row, 1)
-        assert (fresh.nodes, fresh.price) == (self.sums.nodes, self.sums.price)
+        assert (fresh.nodes, fresh.price, fresh.unpriced) == (
+            *(self.sums.nodes, self.sums.price, self.sums.unpriced),
+        )
         for mine, anew in ((self.sums.used, fresh.used), (self.sums.allocatable, fresh.allocatable)):
             assert {name: amount for name, amount in mine.items() if amount.nanos} == {
                 name: amount for name, amount in anew.items() if amount.nanos

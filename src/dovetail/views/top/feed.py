@@ -36,9 +36,12 @@ _BOUND = "dovetail_cluster_lower_bound_dollars_per_hour"
 
 
 class Feed(Protocol):
-    """`title` says what is shown. `run` lets things come in; `fill` takes them to the board, now and then."""
+    """`title` says what is shown, `paced` whether time has a pace that keys change. `run` lets things come
+    in; `fill` takes them to the board, now and then.
+    """
 
     title: str
+    paced: bool
 
     async def run(self) -> None:
         """Until there is nothing more to come."""
@@ -58,6 +61,8 @@ class Feed(Protocol):
 
 class ClusterFeed:
     """Watches a cluster. `least` is asked for the cost and the proven least, if they are known."""
+
+    paced = False
 
     def __init__(
         self,
@@ -124,7 +129,7 @@ class LogFeed:
     """Reads a log, and follows it while it grows. Raises InputError where there is none to read."""
 
     def __init__(self, path: Path, until: int | None = None) -> None:
-        self.title = str(path)
+        self.title, self.paced = str(path), False
         self._until = until
         self._news: deque[Record] = deque()
         self._replay: Replay | None = None
@@ -195,6 +200,8 @@ class SimulationFeed:
 
     What it does is written down there and taken to the board elsewhere, so that the board has one owner.
     """
+
+    paced = True
 
     _PACES = (1, 10, 60, 300, 1_800, 7_200)  # virtual seconds per second; beyond: as fast as it goes
 

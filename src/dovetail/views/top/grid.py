@@ -17,7 +17,8 @@ from textual.strip import Strip
 Cell = str | Text
 _HEADING, _CHOSEN = Style(bold=True, dim=True), Style(reverse=True)
 _GAP = 2
-_NARROW, _NAME = 100, 24  # a terminal of fewer columns shows of the first so many characters, or a third
+NARROW, _NAME = 100, 24  # a terminal of fewer columns shows of the first so many characters, or a third
+_END = 6  # characters at the end of a pod's name, which tell it from others of its workload
 _ASIDE = 20  # columns that a step sideways has
 
 
@@ -98,8 +99,12 @@ class Grid(ScrollView, can_focus=True):
     def _fitted(self, name: Cell) -> Cell:
         """A name takes no more than a third of a narrow terminal; the page about it has all of it."""
         width = self.size.width
-        most = max(_NAME, width // 3) if 0 < width < _NARROW else len(name)
-        return f"{str(name)[: most - 1]}…" if len(name) > most else name
+        most = max(_NAME, width // 3) if 0 < width < NARROW else len(name)
+        if len(name) <= most:
+            return name
+        text = str(name)
+        ending = text[-_END:] if "." not in text else ""  # a node's is the domain of all
+        return f"{text[: most - 1 - len(ending)]}…{ending}"
 
     def _measure(self) -> None:
         for number in self._seen():

@@ -19,7 +19,7 @@ from dovetail.views.top.board import Board, Note, Row
 
 Cell = str | Text
 Subject = tuple[str, str]  # kind and key of an object
-_BAR = 20
+_BAR, _SHORT_BAR = 20, 8  # the short one leaves room for types and prices on 80 columns
 _UNTOLD = "nothing was seen of it yet"
 
 
@@ -46,9 +46,12 @@ class Pane(Protocol):
 
 
 class Nodes:
-    """Every node that is shown, as eks-node-viewer has it, and why it stays."""
+    """Every node that is shown, as eks-node-viewer has it, and why it stays. `bar` is how long usage is."""
 
     name, title = "nodes", "nodes"
+
+    def __init__(self, bar: int = _BAR) -> None:
+        self._bar = bar
 
     def items(self, board: Board, now: int) -> Sequence[Row]:
         """See Pane."""
@@ -70,7 +73,7 @@ class Nodes:
         settings = board.settings
         return [
             item.name,
-            *(_usage(item.share(name)) for name in settings.resources),
+            *(_usage(item.share(name), self._bar) for name in settings.resources),
             text.pods(item),
             text.offer(item, pricing=settings.pricing),
             item.kind,
@@ -184,6 +187,12 @@ class Upcoming:
 
 
 PANES: tuple[Pane, ...] = (Nodes(), Claims(), Pending(), Upcoming())
+_SHORT_NODES = Nodes(_SHORT_BAR)
+
+
+def fitting(pane: Pane, *, narrow: bool) -> Pane:
+    """The pane as it fits a terminal."""
+    return _SHORT_NODES if narrow and isinstance(pane, Nodes) else pane
 
 
 @lru_cache(maxsize=16_384)
@@ -193,10 +202,10 @@ def _said(row: Row) -> str:
     return " ".join((row.name, row.type, row.kind, row.state, ready, *marked)).lower()
 
 
-def _usage(share: float) -> Text:
+def _usage(share: float, wide: int) -> Text:
     """Green is well used, red is not: as in eks-node-viewer."""
     style = "green" if share > 90 else "yellow" if share > 60 else "red"
-    return Text(f"{text.bar(share, _BAR)} {min(share, 100):3.0f}%", style=style)
+    return Text(f"{text.bar(share, wide)} {min(share, 100):3.0f}%", style=style)
 
 
 def matching(pane: Pane, board: Board, words: str, now: int) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.resources import PODS
 from dovetail.units.quantity import Quantity
-from dovetail.views.top.board import Board, Row, percent
+from dovetail.views.top.board import Board, Row, Sums, percent
 
 _WIDE, _NARROW, _SHORT = 40, 35, 5  # characters of the bars above, of those of nodes, and the fewest
 _HELP = "←/→ page • q: quit"
@@ -46,7 +46,7 @@ def _head(board: Board, wide: int) -> list[str]:
         share = percent(used, there)
         amount = f"({used!s:>10}/{there})" if number == 0 else f" {used}/{there}"
         first = f"{sums.nodes:,} nodes" if number == 0 else ""
-        price = money(sums.price) if number == 0 and settings.pricing else ""
+        price = _price(sums) if number == 0 and settings.pricing else ""
         lines.append([first, amount, f"{share:.1f}%", resource, bar(share, wide), price])
     phases = board.phases
     pods = (
@@ -54,6 +54,15 @@ def _head(board: Board, wide: int) -> list[str]:
         f"{board.bound:,} bound)"
     )
     return [*aligned(lines), pods]
+
+
+def _price(sums: Sums) -> str:
+    """Nodes without a known price, as on another cloud, cost nothing in the sum: that is said."""
+    if not sums.unpriced:
+        return money(sums.price)
+    if sums.unpriced == sums.nodes:
+        return "prices unknown"
+    return f"{money(sums.price)} without {sums.unpriced:,} of unknown price"
 
 
 def money(hourly: int) -> str:
