@@ -261,3 +261,50 @@ def test_a_new_process_takes_no_node_of_a_buffer_for_empty() -> None:
         assert before.metadata.uid == after.metadata.uid
 
     play(script, gates=GATE)
+
+
+def test_units_are_as_the_api_server_would_make_their_pods() -> None:
+    """Of a template without requests, in a namespace with defaults, under a runtime with overhead."""
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool())
+        ranges = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}, "default": {"cpu": "1"}}]}
+        world.create(
+            {
+                "apiVersion": "v1",
+                "kind": "LimitRange",
+                "metadata": {"name": "defaults", "namespace": "default"},
+                "spec": ranges,
+            },
+            {
+                "apiVersion": "node.k8s.io/v1",
+                "kind": "RuntimeClass",
+                "metadata": {"name": "sandbox"},
+                "handler": "sandbox",
+                "overhead": {"podFixed": {"cpu": "500m"}},
+            },
+        )
+        made = template(runtimeClassName="sandbox")
+        made["template"]["spec"]["containers"] = [{"name": "a", "image": "a"}]
+        world.create(made, buffer())
+        await world.clock.sleep(5 * MINUTE)
+        (claim,) = world.state.all(NodeClaim)
+        assert str(claim.spec.resources.requests["cpu"]) == "3"
+
+    play(script, gates=GATE)
+
+
+def test_no_node_is_bought_for_what_units_only_prefer() -> None:
+    async def script(world: Operated) -> None:
+        spread = {
+            "maxSkew": 1,
+            "topologyKey": labels.HOSTNAME,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "unit"}},
+        }
+        world.create(node_class(), pool(), template("500m", topologySpreadConstraints=[spread]))
+        world.create(buffer(podTemplateRef={"name": "unit"}, replicas=6))
+        await world.clock.sleep(5 * MINUTE)
+        assert len(world.state.all(NodeClaim)) == 1
+
+    play(script, gates=GATE)

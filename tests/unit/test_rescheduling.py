@@ -15,6 +15,7 @@ from dovetail.api.core import Pod
 from dovetail.api.meta import OwnerReference
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.consolidation.rescheduling import Rescheduling
+from dovetail.disrupt.consolidation.reserves import Reserves
 from dovetail.disrupt.pods import unbound
 from dovetail.model import labels
 from dovetail.model.problem import Budget, ExistingNode, Problem
@@ -189,3 +190,43 @@ def test_a_play_that_ends_early_would_have_left_a_pod_over() -> None:
         assert early.together(asked, leaving, plenty()) == late.together(asked, leaving, plenty())
         ended[places is None] += 1
     assert min(ended.values()) > 20, ended
+
+
+def kept(name: str, cpu: str, on: str) -> Pod:
+    """A virtual pod of a CapacityBuffer on that node."""
+    made = pod(name, cpu)
+    meta = structs.replace(made.metadata, uid=f"virtual-{name}")
+    return structs.replace(made, metadata=meta, spec=structs.replace(made.spec, node_name=on))
+
+
+def left_with_buffers(asked: Question, *names: str, known: Reserves) -> list[str]:
+    virtual = {one.metadata.uid for node in asked.problem.nodes for one in node.pods}
+    asked = replace(asked, reserved=frozenset(uid for uid in virtual if uid.startswith("virtual-")))
+    leaving = [one for one in asked.candidates if one.name in names]
+    found = known.left_over(asked, leaving, plenty())
+    assert (known.places(asked, leaving) is None) is bool(found)
+    assert len(known.together(asked, leaving, plenty())) == len(leaving) - len(found)
+    return sorted(found)
+
+
+def test_the_scheduler_takes_the_room_of_buffers_and_they_need_it_elsewhere() -> None:
+    half, going = node("half", pod("x", "2")), node("going", pod("small", "1"))
+    known = Reserves()
+    for cpu, stays in (("3.5", ["going"]), ("3", [])):
+        # A plan for both has the small pod on the other node; the scheduler sees an empty one.
+        roomy = node("roomy", kept("large", cpu, "roomy"))
+        assert left_with_buffers(question(going, roomy, half), "going", known=known) == stays
+    # What moves along is a virtual pod that its node loses.
+    mine = node("going", pod("small", "1"), kept("two", "2", "going"))
+    assert left_with_buffers(question(mine, node("other", pod("y", "1")), half), "going", known=known) == []
+    less = node("other", pod("y", "2.5"))
+    assert left_with_buffers(question(mine, less, half), "going", known=known) == ["going"]
+    full = node("other", pod("y", "4"))
+    assert left_with_buffers(question(mine, full, half), "going", known=known) == ["going"]
+
+
+def test_of_several_nodes_half_stay_where_buffers_lack_room() -> None:
+    nodes = [node(name, pod(f"p-{name}", "1"), kept(f"v-{name}", "1", name)) for name in "abcd"]
+    known = Reserves()
+    assert left_with_buffers(question(*nodes, node("free", cpu=8000)), *"abcd", known=known) == []
+    assert left_with_buffers(question(*nodes, node("free", cpu=6000)), *"abcd", known=known) == ["c", "d"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.meta import Object
+from dovetail.api.namespaces import LimitRange
 from dovetail.cli.messages import note
 from dovetail.cli.tables import add_row, new_table
 from dovetail.explain.aftermath import aftermath
@@ -51,8 +52,13 @@ def kept_of(manifests: Sequence[Manifest]) -> tuple[Kept, ...]:
     objects: Mapping[tuple[type[Object], str], Object] = {
         (type(item.object), item.object.key): item.object for item in manifests
     }
+    ranges = [one for one in objects.values() if isinstance(one, LimitRange)]
+
+    def lookup(kind: type[Object], key: str) -> Object | None:
+        return objects.get((kind, key))
+
     found = {
-        item.object.key: (item.object, resolve(item.object, lambda kind, key: objects.get((kind, key))))
+        item.object.key: (item.object, resolve(item.object, lookup, ranges))
         for item in manifests
         if isinstance(item.object, CapacityBuffer)
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from dovetail.api import core, workloads
+from dovetail.api import core, namespaces, workloads
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -45,13 +45,15 @@ _ALWAYS: tuple[type[Object], ...] = (
 )
 
 
-# CapacityBuffers, and what they refer to.
+# CapacityBuffers, what they refer to, and what completes pods of it.
 _BUFFERING: tuple[type[Object], ...] = (
     CapacityBuffer,
     workloads.PodTemplate,
     workloads.Deployment,
     workloads.StatefulSet,
     workloads.ReplicaSet,
+    workloads.RuntimeClass,
+    namespaces.LimitRange,
 )
 
 

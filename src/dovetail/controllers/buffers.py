@@ -138,6 +138,10 @@ class Buffers:
         """Names of machines with virtual pods: of the node, or of a claim without one."""
         return self._placed.keys()
 
+    def uids(self) -> frozenset[str]:
+        """Of all virtual pods that have a place."""
+        return frozenset(pod.metadata.uid for pods in self._placed.values() for pod in pods)
+
     def on(self, *names: str) -> tuple[Pod, ...]:
         """The virtual pods on the machine with any of these names, its node's or its claim's."""
         return next((self._placed[name] for name in names if name in self._placed), ())

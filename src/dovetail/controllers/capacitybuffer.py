@@ -11,6 +11,7 @@ from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
+from dovetail.api.namespaces import LimitRange
 from dovetail.api.workloads import Deployment, PodTemplate, ReplicaSet, StatefulSet
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import NotFound
@@ -85,7 +86,7 @@ class CapacityBuffers:
             if context.buffers.forget(key):
                 self._trigger()
             return None
-        found = resolve(buffer, context.state.get)
+        found = resolve(buffer, context.state.get, context.state.all(LimitRange))
         if context.buffers.keep(Kept(buffer, found, replicas(buffer, found) if found.template else 0)):
             self._trigger()
         with suppress(NotFound):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from dovetail.api.core import Pod, PodSpec, PodStatus, PodTemplateSpec, ResourceList
+from dovetail.api.core import Affinity, Pod, PodSpec, PodStatus, PodTemplateSpec, ResourceList
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer, ScalableRef
 from dovetail.api.meta import Condition, Meta, Object
+from dovetail.api.namespaces import LimitRange
 from dovetail.api.pod_resources import with_requests
-from dovetail.api.workloads import Deployment, PodTemplate, ReplicaSet, StatefulSet
+from dovetail.api.workloads import Deployment, PodTemplate, ReplicaSet, RuntimeClass, StatefulSet
 from dovetail.model import labels
+from dovetail.model.pod_admission import completed
 from dovetail.model.resources import CPU, pod_requests
 
 READY_FOR_PROVISIONING = "ReadyForProvisioning"
@@ -48,8 +51,23 @@ class Resolution:
     unsupported: bool = False
 
 
-def resolve(buffer: CapacityBuffer, lookup: Lookup) -> Resolution:
-    """Find the template; of two references that to a PodTemplate counts."""
+def resolve(buffer: CapacityBuffer, lookup: Lookup, ranges: Iterable[LimitRange] = ()) -> Resolution:
+    """Find the template, as an API server with these ranges would complete pods of it.
+
+    Of two references that to a PodTemplate counts.
+    """
+    found = _found(buffer, lookup)
+    if found.template is None:
+        return found
+    namespace, spec = buffer.metadata.namespace, _with_requests(found.template.spec)
+    own = sorted((one for one in ranges if one.metadata.namespace == namespace), key=lambda one: one.key)
+    runtime = lookup(RuntimeClass, spec.runtime_class_name) if spec.runtime_class_name else None
+    runtimes = {runtime.metadata.name: runtime} if isinstance(runtime, RuntimeClass) else {}
+    spec, _ = completed(spec, own, runtimes)
+    return dataclasses.replace(found, template=replace(found.template, spec=spec))
+
+
+def _found(buffer: CapacityBuffer, lookup: Lookup) -> Resolution:
     spec, namespace = buffer.spec, buffer.metadata.namespace
     if spec.pod_template_ref is not None:
         name = spec.pod_template_ref.name
@@ -144,11 +162,17 @@ def virtual_pods(buffer: CapacityBuffer, template: PodTemplateSpec, number: int)
 
 
 def _spec(spec: PodSpec) -> PodSpec:
-    """As the API server would complete it: what has a limit alone asks for as much."""
+    """Without what it only prefers: the room is there for pods of it as well, and no node is worth that.
+
+    (Three of six units went where a wish to be spread had them, and a node was bought for two of another
+    buffer that the others had room for.)
+    """
     return replace(
         spec,
-        containers=tuple(map(with_requests, spec.containers)),
-        init_containers=tuple(map(with_requests, spec.init_containers)),
+        affinity=_required(spec.affinity),
+        topology_spread_constraints=tuple(
+            one for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"
+        ),
         node_name="",
         volumes=tuple(
             volume
@@ -157,6 +181,27 @@ def _spec(spec: PodSpec) -> PodSpec:
         ),
         priority=_LOWEST,
         priority_class_name="",
+    )
+
+
+def _with_requests(spec: PodSpec) -> PodSpec:
+    """What has a limit alone asks for as much."""
+    return replace(
+        spec,
+        containers=tuple(map(with_requests, spec.containers)),
+        init_containers=tuple(map(with_requests, spec.init_containers)),
+    )
+
+
+def _required(affinity: Affinity | None) -> Affinity | None:
+    if affinity is None:
+        return None
+    node, near, apart = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    return replace(
+        affinity,
+        node_affinity=node and replace(node, preferred=()),
+        pod_affinity=near and replace(near, preferred=()),
+        pod_anti_affinity=apart and replace(apart, preferred=()),
     )
 
 

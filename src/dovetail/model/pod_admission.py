@@ -43,10 +43,17 @@ class PodAdmission:
         key = pod.metadata.namespace, id(pod.spec)
         known = self._known.get(key)
         if known is None:
-            spec = filled(pod.spec, self._ranges.get(pod.metadata.namespace, ()))
-            known = self._known[key] = (pod.spec, *in_runtime(tolerating(spec), self._runtimes))
+            ranges = self._ranges.get(pod.metadata.namespace, ())
+            known = self._known[key] = (pod.spec, *completed(pod.spec, ranges, self._runtimes))
         _, spec, why = known
         return (pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)), why
+
+
+def completed(
+    spec: PodSpec, ranges: Iterable[LimitRange], runtimes: Mapping[str, RuntimeClass]
+) -> tuple[PodSpec, str]:
+    """With what the ranges of its namespace, devices and its RuntimeClass add, and why it is refused."""
+    return in_runtime(tolerating(filled(spec, ranges)), runtimes)
 
 
 def tolerating(spec: PodSpec) -> PodSpec:

@@ -316,6 +316,7 @@ class Consolidation:
             fresh(views, self._context.clock.now()),
             self._lately(views),
             frozenset(view.name for view in views if underutilized(view.node)),
+            self._context.buffers.uids(),
         )
         return question, blocked_notes(wanted, allowed, UNDERUTILIZED)
 

@@ -6,6 +6,7 @@ balanced   the policy of that name
 churn      how often pods are moved
 deletes    nodes whose pods fit into room that others have free
 rescheduling  where the scheduler puts the pods of nodes that go
+reserves   likewise where CapacityBuffers keep room
 spread_room  pods spread over zones that find no room in those that lack some
 price      which types a replacement may be launched as, so that it saves in the worst case
 judge      a plan to a move, or why there is none

@@ -8,7 +8,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.disrupt.consolidation.irreplaceable_spot import Market
 from dovetail.disrupt.consolidation.price import UNSETTLED
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
-from dovetail.disrupt.consolidation.rescheduling import Rescheduling
+from dovetail.disrupt.consolidation.reserves import Reserves
 from dovetail.model.problem import Pool
 
 REJECTED = "A second look found no such plan"
@@ -43,7 +43,7 @@ class Memory:
         self._alone: dict[str, _Verdict] = {}
         self._borrowed: int | None = None
         self.market = Market()
-        self.rescheduling = Rescheduling()
+        self.rescheduling = Reserves()
 
     def holds(self, now: int) -> bool:
         """False once a verdict of earlier times that the last answer rests on is too old."""

@@ -150,6 +150,7 @@ class Question:
     fresh: Mapping[str, int] = field(default_factory=dict)
     lately: frozenset[str] = frozenset()  # pods (by UID) that were moved within the hour to save money
     avoided: frozenset[str] = frozenset()  # nodes that ask pods to go elsewhere, since they go next
+    reserved: frozenset[str] = frozenset()  # virtual pods (by UID) on nodes: the scheduler knows of none
 
     # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again. Most
     # searches end without one.

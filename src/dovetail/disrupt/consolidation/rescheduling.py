@@ -15,15 +15,16 @@ from dovetail.api.core import Pod, Toleration
 from dovetail.cluster.nodes import GOES_NEXT
 from dovetail.disrupt.consolidation.churn import workload
 from dovetail.disrupt.consolidation.question import Candidate, Question
-from dovetail.disrupt.pods import eviction_turn
+from dovetail.disrupt.pods import eviction_turn, unbound
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.filters import Placement
 from dovetail.model.problem import ExistingNode
+from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.scores import Occupancy, best_node
 from dovetail.model.selector import NodeRule
 from dovetail.solve.budget import SolveBudget
 
-_UNITS_PER_POD = 250  # of work: it takes 0.15 to 0.25 ms with 60 nodes, 0.5 with 600
+UNITS_PER_POD = 250  # of work: it takes 0.15 to 0.25 ms with 60 nodes, 0.5 with 600
 # What it asks for, on which nodes, what it tolerates; and which pod it is where more counts.
 _Kind = tuple[tuple[tuple[str, int], ...], NodeRule, tuple[Toleration, ...], str]
 
@@ -52,7 +53,7 @@ class Rescheduling:
         self, question: Question, leaving: Sequence[Candidate], work: SolveBudget
     ) -> frozenset[str]:
         """Names of those of these nodes of which a pod finds no room elsewhere once its turn comes."""
-        work.spend(_UNITS_PER_POD * sum(len(one.pods) for one in leaving))
+        work.spend(UNITS_PER_POD * sum(len(one.pods) for one in leaving))
         evicted, left = self._all_evicted(question, leaving, together=len(leaving) == 1)
         self._undo(self._settled)
         lost = {pod.key for pod in left}
@@ -62,14 +63,44 @@ class Rescheduling:
         self, question: Question, leaving: Sequence[Candidate]
     ) -> Mapping[str, tuple[str, ...]] | None:
         """Which nodes take which pods of these, by key; None where one is left over."""
-        _, left = self._all_evicted(question, leaving, together=True)
+        bound = self.bound(question, leaving)
+        if bound is None:
+            return None
         keys = {pod.key for one in leaving for pod in one.pods}
         found: dict[str, tuple[str, ...]] = {}
-        for pod, name, sign in self._done[self._settled :]:
-            if sign > 0 and pod.key in keys:
+        for pod, name in bound:
+            if pod.key in keys:
                 found[name] = (*found.get(name, ()), pod.key)
+        return found
+
+    def bound(self, question: Question, leaving: Sequence[Candidate]) -> Sequence[tuple[Pod, str]] | None:
+        """Which node takes which pod, of those on their way too; None where one of these is left over."""
+        _, left = self._all_evicted(question, leaving, together=True)
+        found = [(pod, name) for pod, name, sign in self._done if sign > 0]
         self._undo(self._settled)
         return None if left else found
+
+    def leaves_room(
+        self, question: Question, leaving: Sequence[Candidate], bound: Iterable[tuple[Pod, str]]
+    ) -> bool:
+        """True iff there is room for what CapacityBuffers keep once these pods were bound to these nodes."""
+        shut = self._begin(question, leaving)
+        names = dict.fromkeys([*(one.name for one in leaving), *(name for _, name in bound)])
+        homeless = [
+            facts.pod
+            for name in names
+            for facts in tuple(self._view.nodes[name].pods.values())
+            if facts.pod.metadata.uid in question.reserved
+        ]
+        for pod in homeless:
+            self._unbind(pod, pod.spec.node_name)
+        for one in leaving:
+            self._evicted(one)
+        for pod, name in bound:
+            self._bind(pod, name)
+        left = self._placed(sorted(map(unbound, homeless), key=_largest_first), shut)
+        self._undo(self._settled)
+        return not left
 
     def _all_evicted(
         self, question: Question, leaving: Sequence[Candidate], *, together: bool
@@ -92,7 +123,7 @@ class Rescheduling:
         for one in candidates:
             if not half.left:
                 break
-            work.spend(_UNITS_PER_POD * len(one.pods))
+            work.spend(UNITS_PER_POD * len(one.pods))
             before = len(self._done)
             if self._placed(self._evicted(one), shut, together=True):
                 self._undo(before)
@@ -264,6 +295,11 @@ def _made_anew(evicted: Iterable[Sequence[Pod]]) -> list[Pod]:
     pods = [pod for some in evicted for pod in some]
     turn = {key: at for at, key in enumerate(dict.fromkeys(map(workload, pods)))}
     return sorted(pods, key=lambda pod: turn[workload(pod)])
+
+
+def _largest_first(pod: Pod) -> tuple[int, int, str]:
+    asked = pod_requests(pod)
+    return -asked.get(CPU, 0), -asked.get(MEMORY, 0), pod.key
 
 
 def _seen(node: ExistingNode, avoided: bool) -> NodeView:
