@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
 from typing import Any
 
 import pytest
-from operated import Operated, play
+from operated import Operated, play, pod
 from stories import falls_ill, six_nodes
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import condition
+from dovetail.api.meta import condition, is_true
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import CloudError, RebootRefused
 from dovetail.controllers.disruption.metrics import DECISIONS
 from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.controllers.nodeclaim.reboot import NOT_ISSUED, NOT_RECOVERED, REBOOTS, RECOVERY
 from dovetail.model import labels
+from dovetail.runtime.process.clock import WallClock
+from dovetail.runtime.process.logs import JsonLines
 from dovetail.runtime.settings import FeatureGates
+from dovetail.views.history import LogLines, decisions, history
 
 ON: dict[str, Any] = {"gates": FeatureGates(node_repair=True), "reboots": True}
 KEPT = {labels.DO_NOT_DISRUPT: "true"}
@@ -263,5 +269,112 @@ def test_kubelets_of_nodes_that_are_gone_keep_nothing_of_them() -> None:
         await world.clock.sleep(5 * MINUTE)
         nodes = world.kubelets._nodes
         assert not nodes._reported and not nodes._reboots[sick.metadata.name]
+
+    play(script, **ON)
+
+
+def seen(world: Operated, key: str) -> tuple[str, bool]:
+    """Phase of the pod, and whether it is ready."""
+    found = world.state.get(Pod, key)
+    assert found is not None
+    return found.status.phase, is_true(found.status.conditions, "Ready")
+
+
+def test_pods_that_ride_through_are_not_ready_until_their_containers_run_again() -> None:
+    """As on a real node: its controller makes them unready after 40 s, containers are started anew."""
+
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world, annotations=KEPT)
+        (pod,) = world.state.pods_on(sick.metadata.name)
+        begun = pod.status.start_time
+        states: list[tuple[str, bool]] = []
+        world.kubelets.reboot(sick.spec.provider_id)
+        for _ in range(180):
+            await world.clock.sleep(SECOND)
+            now = seen(world, pod.key)
+            if now != (states[-1] if states else None):
+                states.append(now)
+        assert states == [("Running", True), ("Running", False), ("Running", True)]
+        after = world.state.get(Pod, pod.key)
+        assert after is not None and after.status.start_time == begun
+
+    play(script)
+
+
+def test_what_is_never_started_anew_has_failed_with_the_reboot() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        once = {"nodeName": sick.metadata.name, "restartPolicy": "Never"}
+        world.create(pod("once", "10m", **once))
+        await world.clock.sleep(MINUTE)
+        assert seen(world, "default/once") == ("Running", True)
+        world.kubelets.reboot(sick.spec.provider_id)
+        await world.clock.sleep(2 * MINUTE)
+        assert seen(world, "default/once") == ("Failed", False)
+
+    play(script)
+
+
+def test_pods_of_a_node_that_is_silent_for_a_while_are_ready_again_and_end_when_they_would() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        marks = {"simulation.dovetail.dev/duration": "5m"}
+        world.create(pod("work", "10m", annotations=marks, nodeName=sick.metadata.name))
+        await world.clock.sleep(MINUTE)
+        await world.kubelets.silence(sick.metadata.name, 39 * SECOND)
+        assert seen(world, "default/work") == ("Running", True)
+        silent = asyncio.create_task(world.kubelets.silence(sick.metadata.name, 2 * MINUTE))
+        await world.clock.sleep(MINUTE)
+        assert seen(world, "default/work") == ("Running", False)
+        await silent
+        await world.clock.sleep(SECOND)
+        assert seen(world, "default/work") == ("Running", True)
+        await world.clock.sleep(2 * MINUTE)
+        assert seen(world, "default/work") == ("Succeeded", False)
+
+    play(script)
+
+
+def test_the_history_of_a_node_has_its_reboots_whoever_wrote_the_log() -> None:
+    sick: list[str] = []
+
+    async def script(world: Operated) -> None:
+        node, *_ = await six_nodes(world)
+        sick.append(node.metadata.name)
+        await falls_ill(world, node, reason="XID46")
+        await world.clock.sleep(20 * MINUTE)
+
+    log = play(script, **ON).log.records
+    kinds = ("repair.selected", "reboot.requested", "reboot.issued", "reboot.ended")
+    told = [one.text for one in history(log, *sick) if one.record["kind"] in kinds]
+    assert told[:3] == [
+        "past help, to be rebooted: AcceleratedHardwareReady (XID46)",
+        "chosen to be rebooted (AcceleratedHardwareReady/XID46): its pods leave first",
+        "the cloud reboots it",
+    ]
+    assert told[3].startswith("rebooted and ready again, ")
+    out, reader = io.StringIO(), LogLines("log")
+    for one in log:
+        if one["kind"] in kinds:
+            fields = {key: value for key, value in one.items() if key not in ("kind", "t")}
+            JsonLines(WallClock(), "info", out).record(one["kind"], **fields)
+        elif one["kind"] == "node.created":
+            out.write(json.dumps(one) + "\n")
+    lines = [found for line in out.getvalue().splitlines() if (found := reader.read(line.encode()))]
+    assert [one.text for one in history(lines, *sick) if one.record["kind"] in kinds] == told
+    assert [one["what"] for one in decisions(lines)] == ["reboot", "reboot"]
+
+
+def test_that_a_node_meets_a_policy_is_said_once_and_so_is_its_end() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        before = len(world.records("repair.matched"))
+        await falls_ill(world, sick, reason="XID46")
+        await world.clock.sleep(5 * MINUTE)
+        assert [one["node"] for one in world.records("repair.matched")[before:]] == [sick.metadata.name]
+        ended = len(world.records("repair.recovered"))
+        await world.kubelets.report(sick.metadata.name, "AcceleratedHardwareReady", "True", "")
+        await world.clock.sleep(5 * MINUTE)
+        assert [one["node"] for one in world.records("repair.recovered")[ended:]] == [sick.metadata.name]
 
     play(script, **ON)

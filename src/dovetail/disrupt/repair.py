@@ -184,12 +184,14 @@ class Rules:
 class Turn:
     """Nodes to repair, that first which is to be tried first, and what to say about others.
 
-    `next` is when another one will be past help (ns), None if there is none.
+    `next` is when another one will be past help (ns), None if there is none; `sick` are all that meet a
+    policy, for however short a time.
     """
 
     due: tuple[tuple[NodeView, Diagnosis], ...]
     notes: tuple[Note, ...]
     next: int | None
+    sick: tuple[NodeView, ...] = ()
 
 
 def turn(views: Sequence[NodeView], matcher: Matcher, rules: Rules) -> Turn:
@@ -206,7 +208,7 @@ def turn(views: Sequence[NodeView], matcher: Matcher, rules: Rules) -> Turn:
         instants += [one.since for one in matcher.patient(view.node, *known) if one.since > now]
     soonest = min(instants, default=None)
     if not found:
-        return Turn((), (), soonest)
+        return Turn((), (), soonest, tuple(sick))
     stopped, allowed = _stopped(matcher, rules.nodes), allowances(rules.pools, views, UNHEALTHY, now)
     notes, due, refused = [], [], set()
     for view, diagnosis in found:
@@ -224,7 +226,7 @@ def turn(views: Sequence[NodeView], matcher: Matcher, rules: Rules) -> Turn:
             due.append((view, diagnosis))
     due.sort(key=lambda one: (-one[1].score, one[0].disruption_cost(), one[0].name))
     notes += blocked_notes(sorted(refused), allowed, UNHEALTHY)
-    return Turn(tuple(due), tuple(dict.fromkeys(notes)), soonest)
+    return Turn(tuple(due), tuple(dict.fromkeys(notes)), soonest, tuple(sick))
 
 
 def _stopped(matcher: Matcher, nodes: Iterable[Node]) -> frozenset[str]:

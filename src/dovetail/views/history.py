@@ -14,6 +14,7 @@ import msgspec
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.repair import REBOOT
 from dovetail.reading.sources import in_utf8
 
 Record = Mapping[str, Any]
@@ -28,7 +29,7 @@ _KINDS = {
 # Kinds of records that `decisions` lists.
 DECIDED = (
     *("decision", "disruption", "disruption.failed", "disruption.held", "static.launched", "static.ended"),
-    "buffer.launched",
+    *("buffer.launched", "reboot.requested", "reboot.ended"),
     *("pod.unplaced", "plan.failed", "termination.guarded", "deletion.guarded"),
     *("observed.launch", "observed.disruption", "observed.unplaced"),  # of a controller that only looks on
 )
@@ -82,6 +83,9 @@ class _Fields(msgspec.Struct, rename="camel"):
     alternatives: list[Any] = []
     bought: list[_Offer] = []
     replacements: list[str] = []
+    action: str = ""
+    condition: str = ""
+    result: str = ""
     price: int = 0
     volumes: int = 0
     cost: float = 0
@@ -224,6 +228,10 @@ def _listed(text: str) -> list[str]:
     return text.split(", ") if text else []
 
 
+def _machine_of(line: Record) -> dict[str, Any]:
+    return {"claim": line["NodeClaim"]["name"], "node": line.get("Node", {}).get("name", "")}
+
+
 def _pod_of(line: Record) -> str:
     pod = line.get("Pod", {})
     return f"{pod.get('namespace', '')}/{pod.get('name', '')}"
@@ -246,6 +254,29 @@ _WORDS: dict[str, tuple[str, Callable[[Record], dict[str, Any]]]] = {
     "held back the disruption of node(s)": (
         "disruption.held",
         lambda line: {"reason": line.get("reason", ""), "message": line.get("error", "")},
+    ),
+    "selected repair policy": (
+        "repair.selected",
+        lambda line: {
+            **_machine_of(line),
+            "condition": line["condition"],
+            "reason": line["reason"],
+            "action": line["action"],
+            "escalated": line["reboot-escalated"],
+        },
+    ),
+    "committed node reboot": (
+        "reboot.requested",
+        lambda line: {**_machine_of(line), "reason": line["reason"]},
+    ),
+    "issued node reboot": ("reboot.issued", _machine_of),
+    "ended node reboot": (
+        "reboot.ended",
+        lambda line: {
+            **_machine_of(line),
+            "result": line["result"],
+            "seconds": float(line["duration"].removesuffix("s")),
+        },
     ),
     "would have launched nodeclaim(s)": (
         "observed.launch",
@@ -364,6 +395,11 @@ def _decided(record: Record) -> dict[str, Any] | None:
         case "buffer.launched":
             text = f"{_offer(record)} for the room of {_buffers(record)}"
             return {"what": "launch", "text": text, "claims": [record["claim"]]}
+        case "reboot.requested":
+            text = f"reboot of {record['node']} ({record['reason']})"
+            return {"what": "reboot", "text": text, "nodes": [record["node"]], "claims": [record["claim"]]}
+        case "reboot.ended":
+            return {"what": "reboot", "text": _reboot(record), "claims": [record["claim"]]}
         case "pod.unplaced":
             return {"what": "no place", "text": f"{record['pod']}: {record['message']}", "pods": 1}
         case "plan.failed":
@@ -458,6 +494,16 @@ def _texts(record: Record, claim: str, name: str, plan: str) -> Iterator[str]:
             yield f"bought for the room of {_buffers(record)}: {_offer(record)}"
         case "static.ended" if record["claim"] == claim:
             yield f"chosen to go: NodePool {record['pool']} had more nodes than its number"
+        case "repair.selected" if record["claim"] == claim:
+            again = "; reboots came to nothing" if record["escalated"] else ""
+            action = "rebooted" if record["action"] == REBOOT else "replaced"
+            yield f"past help, to be {action}: {record['condition']} ({record['reason']}){again}"
+        case "reboot.requested" if record["claim"] == claim:
+            yield f"chosen to be rebooted ({record['reason']}): its pods leave first"
+        case "reboot.issued" if record["claim"] == claim:
+            yield "the cloud reboots it"
+        case "reboot.ended" if record["claim"] == claim:
+            yield _reboot(record)
         case "disruption.failed" if claim in record["claims"]:
             yield f"kept after all: {record['message']}"
         case "disrupted" if record["claim"] == claim:
@@ -474,6 +520,14 @@ def _texts(record: Record, claim: str, name: str, plan: str) -> Iterator[str]:
             yield "gone"
         case "plan.realised" if plan and record["plan"] == plan:
             yield from _realised(record)
+
+
+def _reboot(record: Record) -> str:
+    """How one came out."""
+    taken = f"{record['seconds']:,.0f} s after it was decided"
+    if record["result"] == "succeeded":
+        return f"rebooted and ready again, {taken}"
+    return f"the reboot came to nothing, {taken} ({record['result'].replace('_', ' ')})"
 
 
 def _purchase(one: Record) -> str:

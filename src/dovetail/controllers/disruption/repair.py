@@ -37,10 +37,12 @@ class NodeRepair:
         self._matcher = Matcher(context.provider.repair_policies.current)
         # What was selected last: the claim (its uid), its condition, when it was rebooted before.
         self._told: tuple[str, str, int] | None = None
+        self._sick: frozenset[str] = frozenset()  # claims (by uid) whose nodes met a policy lately
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """A node whose pods have no other place does not keep the next one from its turn."""
         found = self._turn(views)
+        self._follow(views, found.sick)
         notes = list(found.notes)
         for view, diagnosis in found.due:
             if diagnosis.action == REBOOT:
@@ -57,6 +59,15 @@ class NodeRepair:
         # The loop looks once a minute while nothing changes: what is past help sooner is looked for.
         soon = found.next is not None and found.next - self._context.clock.now() < MINUTE
         return Decision(None, tuple(notes), soon=soon)
+
+    def _follow(self, views: tuple[NodeView, ...], sick: tuple[NodeView, ...]) -> None:
+        """Say of which nodes it is new that they meet a policy, or meet none any more."""
+        now = frozenset(view.claim.metadata.uid for view in sick)
+        for kind, news in (("repair.matched", now - self._sick), ("repair.recovered", self._sick - now)):
+            for view in views if news else ():
+                if view.claim.metadata.uid in news and view.node is not None:
+                    self._context.log.record(kind, claim=view.claim.metadata.name, node=view.name)
+        self._sick = now
 
     def _tell(self, view: NodeView, diagnosis: Diagnosis) -> None:
         """Once, however often it is selected: a brake may hold it back for long."""

@@ -204,6 +204,18 @@ _LINES: dict[str, Line] = {
             "reboot-escalated": one["escalated"],
         },
     ),
+    "repair.matched": Line(
+        "debug",
+        "disruption",
+        "matched repair policy",
+        lambda one: {"NodeClaim": {"name": one["claim"]}, "Node": {"name": one["node"]}},
+    ),
+    "repair.recovered": Line(
+        "debug",
+        "disruption",
+        "no longer matches any repair policy",
+        lambda one: {"NodeClaim": {"name": one["claim"]}, "Node": {"name": one["node"]}},
+    ),
     "reboot.requested": Line(
         "info",
         "disruption",

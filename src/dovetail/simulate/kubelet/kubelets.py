@@ -51,7 +51,10 @@ class Kubelets:
         if boot is not None:
             boot.cancel()
         self._pods.stop_node(machine.node)
-        self._task(self._nodes.instance_gone(machine), f"instance of {machine.node} gone")
+        self._pods.forget_node(machine.node)
+        self._task(
+            self._nodes.instance_gone(machine, self._pods.lose_node), f"instance of {machine.node} gone"
+        )
 
     def running(self) -> tuple[str, ...]:
         """Names of the nodes whose machines are on and that have registered, in order."""
@@ -62,7 +65,7 @@ class Kubelets:
         machine = next(item for item in self._machines.values() if item.node == node)
         self._pods.stop_node(node)
         try:
-            await self._nodes.silent(machine, lasts)
+            await self._nodes.silent(machine, lasts, self._pods.lose_node)
         except NotFound:
             return  # the Node object went meanwhile
         if machine.provider_id in self._machines:
@@ -70,7 +73,7 @@ class Kubelets:
             await self._nodes.heard_again(machine)
 
     def reboot(self, provider_id: str) -> None:
-        """The instance reboots: what ran on it comes up again with it, after the scenario's latencies."""
+        """The instance reboots: what ran on it is started anew then, after the scenario's latencies."""
         machine, boot = self._machines.get(provider_id), self._boots.get(provider_id)
         if machine is None or (boot is not None and not boot.done()):
             return  # it boots as it is
@@ -79,7 +82,7 @@ class Kubelets:
 
     async def _reboot(self, machine: Machine) -> None:
         with suppress(NotFound):  # the Node was deleted meanwhile
-            await self._nodes.reboot(machine, self._pods.start_node)
+            await self._nodes.reboot(machine, self._pods.lose_node, self._pods.restart_node)
 
     async def report(self, node: str, kind: str, status: str, reason: str) -> None:
         """An agent on the node says how something of it is; nothing where the Node object went."""

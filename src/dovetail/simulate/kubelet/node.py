@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from dovetail.simulate.kubelet.machine import NOT_READY, UNREACHABLE, Machine
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.units.timestamp import to_rfc3339
 
+Lost = Callable[[str], Awaitable[None]]  # of a node's name: nothing is heard of it any more
 # Without a heartbeat for this long a node's Ready condition becomes Unknown.
 _MONITOR_GRACE = 40 * SECOND
 # How long after that the cloud's node controller finds the instance gone and deletes the Node.
@@ -77,15 +78,15 @@ class NodeKeeper:
         await self._set_ready(machine, "True")
         await self._change_taints(machine, partial(_without, NOT_READY.key))
 
-    async def reboot(self, machine: Machine, registered: Callable[[str], None]) -> None:
+    async def reboot(self, machine: Machine, lost: Lost, registered: Callable[[str], None]) -> None:
         """From the reset to a Ready node that has booted anew. Agents have nothing to say of it then.
 
-        Raises NotFound when it is gone.
+        `lost` and `registered` as above. Raises NotFound when it is gone.
         """
         count = self._reboots[machine.node] = self._reboots[machine.node] + 1
         entity = f"{machine.provider_id}/{count}"
         off = self._options.latencies["boot"].draw(self._options.seed, entity, "reboot")
-        await self.silent(machine, off)
+        await self.silent(machine, off, lost)
         self._reported.pop(machine.node, None)
         status = {
             "nodeInfo": {"bootID": self._boot_id(machine.node)},
@@ -97,12 +98,11 @@ class NodeKeeper:
         await self._clock.sleep(self._options.latencies["ready"].draw(self._options.seed, entity, "ready"))
         await self._set_ready(machine, "True")
 
-    async def instance_gone(self, machine: Machine) -> None:
+    async def instance_gone(self, machine: Machine, lost: Lost) -> None:
         """The machine stopped: its node goes Unknown, then the cloud's node controller deletes it."""
         try:
             await self._clock.sleep(_MONITOR_GRACE)
-            await self._set_ready(machine, "Unknown")
-            await self._change_taints(machine, _unreachable)
+            await self._unknown(machine, lost)
             await self._clock.sleep(_CLOUD_CHECK)
             await self._client.delete(Node, machine.node)
         except NotFound:
@@ -111,14 +111,21 @@ class NodeKeeper:
             self._reported.pop(machine.node, None)
             del self._reboots[machine.node]
 
-    async def silent(self, machine: Machine, lasts: int) -> None:
-        """No heartbeat for that long (ns): the node goes Unknown. Raises NotFound when it is gone."""
+    async def silent(self, machine: Machine, lasts: int, lost: Lost) -> None:
+        """No heartbeat for that long (ns): the node goes Unknown, and `lost` is called.
+
+        Raises NotFound when it is gone.
+        """
         grace = min(_MONITOR_GRACE, lasts)
         await self._clock.sleep(grace)
         if lasts > grace:
-            await self._set_ready(machine, "Unknown")
-            await self._change_taints(machine, _unreachable)
+            await self._unknown(machine, lost)
             await self._clock.sleep(lasts - grace)
+
+    async def _unknown(self, machine: Machine, lost: Lost) -> None:
+        await self._set_ready(machine, "Unknown")
+        await self._change_taints(machine, _unreachable)
+        await lost(machine.node)
 
     async def heard_again(self, machine: Machine) -> None:
         """The kubelet reports again."""
