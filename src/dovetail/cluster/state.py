@@ -159,6 +159,7 @@ class State:
         self._promises = Promises(nomination_window, self._changed)
         # Names of claims and nodes that a command is about to delete.
         self._marked: dict[str, None] = {}
+        self._deleting: set[str] = set()  # of those that are being deleted
         self._expected: dict[str, Expectation] = {}
 
     # Reading ------------------------------------------------------------------------------------------
@@ -471,6 +472,21 @@ class State:
             return machine.deleting
         return not self._marked.keys().isdisjoint(machine.names())
 
+    def leaving(self) -> tuple[Machine, ...]:
+        """Those of the machines that are going, in order of name: few are, and only these are looked at."""
+        nodes: dict[str, Node] = {}
+        alone: list[Machine] = []
+        for name in self._deleting | self._marked.keys():
+            if (node := self.get(Node, name)) is not None:
+                nodes[name] = node
+            if (claim := self.get(NodeClaim, name)) is None:
+                continue
+            if self.node_of(claim) is None:
+                alone.append(Machine(None, claim))
+            nodes |= {one.metadata.name: one for one in self.nodes_of(claim) if self.claim_of(one) is claim}
+        found = [Machine(node, self.claim_of(node)) for node in nodes.values()]
+        return tuple(sorted((*found, *alone), key=lambda machine: machine.name))
+
     # Changing -----------------------------------------------------------------------------------------
 
     def subscribe(self, callback: Callback, *kinds: type[Object]) -> None:
@@ -575,10 +591,20 @@ class State:
                 self._changed(name)
         elif new is None and isinstance(present, workloads.DaemonSet):
             self._daemons.forget(present)
+        if isinstance(present, Node | NodeClaim):
+            self._note_deleting(present.metadata.name)
         if new is None and isinstance(present, Node | NodeClaim):
             self._marked.pop(present.metadata.name, None)
             self._nominated.pop(present.metadata.name, None)
             self._rooms.pop(present.metadata.name, None)
+
+    def _note_deleting(self, name: str) -> None:
+        """The node or the claim of that name changed."""
+        found = self.get(Node, name), self.get(NodeClaim, name)
+        if any(one is not None and one.deleting for one in found):
+            self._deleting.add(name)
+        else:
+            self._deleting.discard(name)
 
     def _foreign(self, obj: Object) -> bool:
         if isinstance(obj, NodeClaim):
@@ -596,6 +622,7 @@ class State:
             cast("dict[str, NodeClaim]", stores[NodeClaim].by_key),
         )
         self._promises.check()
+        assert self.leaving() == tuple(filter(self.going, self.machines())), "of those that are going"
         known = {obj.metadata.name for kind in (Node, NodeClaim) for obj in stores[kind].items()}
         assert known.issuperset(self._expected), "an expected claim is not stored"
         for kind, store in stores.items():

@@ -34,6 +34,9 @@ class Reason:
     helpless: bool = True
     by: str = field(kw_only=True, compare=False)
 
+    def __hash__(self) -> int:
+        return hash(self.text)  # known of a text: nodes are counted by what they say
+
 
 # The filters, as the scheduler calls them.
 NODE_UNSCHEDULABLE, NODE_NAME = "NodeUnschedulable", "NodeName"

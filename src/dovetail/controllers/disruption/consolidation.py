@@ -267,7 +267,7 @@ class Consolidation:
         context, state = self._context, self._context.state
         if state.pods_on("") or any(view.protected for view in views):
             return None
-        if any(map(state.going, state.machines())):
+        if state.leaving():
             return None
         pools = state.all(NodePool)
         return (

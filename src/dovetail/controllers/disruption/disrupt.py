@@ -50,6 +50,7 @@ class Disruption:
         self._avoided = Avoided(context, self._failed)
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
         self._said: dict[Note, int] = {}  # -> until when it need not be said again
+        self._forgot = 0  # when they were looked through last, by the monotonic clock
 
     async def run(self) -> None:
         """Disrupt for ever."""
@@ -188,8 +189,11 @@ class Disruption:
         self._said[note] = await self._published(note)
 
     def _forget(self) -> None:
-        """Reports that may be written again need not be known."""
+        """Reports that may be written again need not be known; looked through once a minute."""
         now = self._context.clock.monotonic()
+        if now - self._forgot < MINUTE:
+            return
+        self._forgot = now
         self._said = {note: until for note, until in self._said.items() if until > now}
 
     async def _published(self, note: Note) -> int:

@@ -102,6 +102,8 @@ class Execution:
         # All that the last look saw, if nothing was to be done. The state answers the same tuples until
         # something in them changes.
         self._tidied: tuple[object, ...] | None = None
+        # Machines of which something changed since, or that no command has taken any more.
+        self._news = context.state.follow()
         context.state.subscribe(self._notice)
 
     @property
@@ -222,12 +224,28 @@ class Execution:
         for name in [name for name in self._taken if name not in busy]:
             present = state.get(NodeClaim, name)
             if present is None or present.deleting or is_true(present.status.conditions, REBOOTING):
-                del self._taken[name]
+                self._give_up(name)
+
+    def _give_up(self, name: str) -> None:
+        """No command has taken the claim any more."""
+        if name in self._taken:
+            del self._taken[name]
+            self._news[name] = None
+
+    def _changed(self) -> list[NodeClaim]:
+        """The claims of which something changed since the last look, in order of name."""
+        state, found = self._context.state, dict[str, NodeClaim]()
+        for name in self._news:
+            claim, node = state.get(NodeClaim, name), state.get(Node, name)
+            for one in (*([claim] if claim else ()), *(state.claims_of(node) if node else ())):
+                found[one.metadata.name] = one
+        self._news.clear()
+        return [found[name] for name in sorted(found)]
 
     async def _undo_all(self) -> bool:
         """Of claims that no command has taken; False iff there was nothing to undo."""
         found = False
-        for claim in self._context.state.all(NodeClaim):
+        for claim in self._changed():
             if claim.deleting or claim.metadata.name in self._taken or not self._begun_on(claim):
                 continue
             tidy = False
@@ -236,7 +254,8 @@ class Execution:
                     tidy = not await self._undo(claim)
             except ApiError as error:  # the others need not wait for this one
                 self._failed(Failure("disruption", claim.metadata.name, error))
-            found = found or not tidy
+            if not tidy:
+                found, self._news[claim.metadata.name] = True, None
         return found
 
     def _begun_on(self, claim: NodeClaim) -> bool:
@@ -345,7 +364,7 @@ class Execution:
 
     def _release(self, command: Command) -> None:
         for name in _claims(command):
-            self._taken.pop(name, None)
+            self._give_up(name)
 
     async def _launch(self, planned: PlannedClaim, reason: str, marks: Mapping[str, str]) -> str:
         """Raises NotFound when the pool is gone."""

@@ -102,6 +102,8 @@ class ClaimCollection:
         instances = await context.provider.list()
         there, now = {item.provider_id for item in instances}, context.clock.now()
         for claim in claims:
+            if claim.status.provider_id in there:
+                continue  # as nearly always
             with context.panics.alone("nodeclaim.garbagecollection", claim.metadata.name, claim):
                 if not vanished(claim, there, now):
                     continue

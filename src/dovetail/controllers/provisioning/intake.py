@@ -111,8 +111,8 @@ class Intake:
         budgets = budgets_among(state.all(PodDisruptionBudget))
         return tuple(
             unbound(pod)
-            for machine in state.machines()
-            if machine.node is not None and state.going(machine) and not self._kept(machine)
+            for machine in state.leaving()
+            if machine.node is not None and not self._kept(machine)
             for pod, moves in isolated(
                 state.pods_on(machine.node.metadata.name),
                 lambda pod: moves_with_node(pod, budgets, now),
@@ -134,9 +134,8 @@ class Intake:
         budgets = budgets_among(state.all(PodDisruptionBudget))
         return frozenset(
             machine.name
-            for machine in state.machines()
+            for machine in state.leaving()
             if machine.node is not None
-            and state.going(machine)
             and any(
                 stays
                 for _, stays in isolated(

@@ -182,8 +182,13 @@ def second_of_day(text: str) -> int:
 
 def midnight_before(instant: int, zone: str) -> int:
     """The last midnight of that time zone (nanoseconds since the epoch)."""
-    local = datetime.fromtimestamp(instant // SECOND, ZoneInfo(zone))
-    return instant - (local.hour * 3600 + local.minute * 60 + local.second) * SECOND
+    return instant - _second_of_day(instant // SECOND, zone) * SECOND
+
+
+@lru_cache(maxsize=16)  # all services are asked about at one instant
+def _second_of_day(second: int, zone: str) -> int:
+    local = datetime.fromtimestamp(second, ZoneInfo(zone))
+    return local.hour * 3600 + local.minute * 60 + local.second
 
 
 def next_time(start: int, second: int, zone: str) -> int:
@@ -198,8 +203,7 @@ def _seconds(text: str) -> int:
 
 def load(curve: Curve, seed: int, instant: int) -> float:
     """Requests per second at an instant (nanoseconds since the epoch), never below 0."""
-    local = datetime.fromtimestamp(instant // SECOND, ZoneInfo(curve.zone))
-    second = local.hour * 3600 + local.minute * 60 + local.second
+    second = _second_of_day(instant // SECOND, curve.zone)
     level = curve.base + sum(_height(hump, (second - hump.start) % DAY) * hump.add for hump in curve.humps)
     return max(0.0, level * (1 + curve.noise * _noise(curve.service, seed, instant // SECOND)))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dovetail.api.workloads import HorizontalPodAutoscalerSpec, ScalingPolicy, ScalingRules
 from dovetail.base.clock import SECOND
+from dovetail.base.memo import by_identity
 
 SYNC_PERIOD = 15 * SECOND
 _TOLERANCE = 10  # one tenth of the target
@@ -93,6 +94,7 @@ def decide(
     )
 
 
+@by_identity(1024)
 def _rules(spec: HorizontalPodAutoscalerSpec) -> tuple[ScalingRules, ScalingRules]:
     """(up, down), with what is left out filled in."""
     behaviour = spec.behavior

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import IntEnum, auto
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import is_true
@@ -19,14 +19,14 @@ def ready(pod: Pod) -> bool:
     return pod.status.phase == "Running" and is_true(pod.status.conditions, "Ready") and not pod.deleting
 
 
-class Standing(Enum):
-    """All of a pod that the controllers count."""
+class Standing(IntEnum):
+    """All of a pod that the controllers count. Numbers, since an Enum's hash is worked out in Python."""
 
-    WAITING = "waiting"  # has no node
-    STARTING = "starting"  # has a node, is not ready
-    READY = "ready"
-    FINISHED = "finished"  # Succeeded or Failed
-    LEAVING = "leaving"  # on its way out
+    WAITING = auto()  # has no node
+    STARTING = auto()  # has a node, is not ready
+    READY = auto()
+    FINISHED = auto()  # Succeeded or Failed
+    LEAVING = auto()  # on its way out
 
 
 ACTIVE = (Standing.WAITING, Standing.STARTING, Standing.READY)

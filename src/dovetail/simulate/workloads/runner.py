@@ -178,10 +178,10 @@ async def collect_orphans(means: Means) -> None:
     missing: dict[str, int] = {}
     while True:
         await means.clock.sleep(PERIOD)
-        nodes = frozenset(node.metadata.name for node in means.view.all(Node))
-        if means.view.nodes_with_pods() <= nodes:  # nearly always: no pod has to be looked at
+        if not means.view.nodeless():  # nearly always: no pod has to be looked at
             missing = {}
             continue
+        nodes = frozenset(node.metadata.name for node in means.view.all(Node))
         gone, missing = orphans(means.view.all(Pod), nodes, missing, means.clock.now())
         for pod in gone:
             options: dict[str, Any] = {"uid": pod.metadata.uid, "grace_period_seconds": 0}

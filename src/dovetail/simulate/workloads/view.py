@@ -7,10 +7,10 @@ enter the view at once: `learn` for created and patched objects, `mark_deleting`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, KeysView
-from typing import TypeVar
+from collections.abc import Iterator
+from typing import TypeVar, cast
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Object
 from dovetail.simulate.workloads.pods import Standing, standing
 
@@ -30,8 +30,11 @@ class View:
         # Invariant: the second counts the first, which has every known pod that has a controller.
         self._standings: dict[str, tuple[str, Standing]] = {}
         self._counts: dict[str, dict[Standing, int]] = {}
-        # Name of a node -> pods bound to it.
+        # What `owned` answered, by UID of the owner and kind name, until a child of that owner changes.
+        self._owned: dict[str, dict[str, tuple[Object, ...]]] = {}
+        # Name of a node -> pods bound to it; those of these names that no known node has.
         self._bound: dict[str, int] = {}
+        self._nodeless: set[str] = set()
         # UIDs this side has asked to delete and not yet seen go: older events must not revive them.
         self._deleting: set[str] = set()
         # UIDs seen go: a late answer to a write must not bring them back.
@@ -49,8 +52,11 @@ class View:
             self.forget(known)  # its name is taken by another object, so it must have gone
         self._count_bound(self._objects[kind].get(key), obj)
         self._objects[kind][key] = obj
+        if isinstance(obj, Node):
+            self._nodeless.discard(key)
         owner = meta.controller()
         if owner is not None:
+            self._owned.pop(owner.uid, None)
             self._children.setdefault(owner.uid, {})[(kind, key)] = None
             if isinstance(obj, Pod):
                 self._stand(obj, owner.uid, Standing.LEAVING if self.is_deleting(obj) else standing(obj))
@@ -72,14 +78,18 @@ class View:
         """The object is gone."""
         uid = obj.metadata.uid
         self._gone.add(uid)
+        self._owned.pop(uid, None)
         self._deleting.discard(uid)
         known = self._objects.get(obj.KIND, {}).get(obj.key)
         if known is None or known.metadata.uid != uid:
             return
         del self._objects[obj.KIND][obj.key]
         self._count_bound(known, None)
+        if isinstance(known, Node) and known.key in self._bound:
+            self._nodeless.add(known.key)
         owner = known.metadata.controller()
         if owner is not None:
+            self._owned.pop(owner.uid, None)
             self._children.get(owner.uid, {}).pop((obj.KIND, obj.key), None)
             if isinstance(known, Pod):
                 self._stand(known, owner.uid, None)
@@ -91,15 +101,20 @@ class View:
                 self._bound[name] = self._bound.get(name, 0) + change
                 if not self._bound[name]:
                     del self._bound[name]
+                    self._nodeless.discard(name)
+                elif self.get(Node, name) is None:
+                    self._nodeless.add(name)
 
-    def nodes_with_pods(self) -> KeysView[str]:
-        """The names that pods are bound to, of nodes that may not exist."""
-        return self._bound.keys()
+    def nodeless(self) -> bool:
+        """True iff pods are bound to nodes that are not there."""
+        return bool(self._nodeless)
 
     def mark_deleting(self, obj: Object) -> None:
         """This side has asked for the object's deletion."""
         self._deleting.add(obj.metadata.uid)
         owner = obj.metadata.controller()
+        if owner is not None:
+            self._owned.pop(owner.uid, None)
         if isinstance(obj, Pod) and owner is not None and obj.metadata.uid in self._standings:
             self._stand(obj, owner.uid, Standing.LEAVING)
 
@@ -118,14 +133,17 @@ class View:
 
     def count(self, owner: Object, *standings: Standing) -> int:
         """How many pods, whose controller is `owner`, stand at one of these; no pod is looked at."""
-        counts = self._counts.get(owner.metadata.uid, {})
-        return sum(counts.get(item, 0) for item in standings)
+        counts = self._counts.get(owner.metadata.uid)
+        return sum([counts[item] for item in standings]) if counts is not None else 0
 
     def owned(self, owner: Object, kind: type[T]) -> tuple[T, ...]:
         """The objects of `kind` whose controller is `owner` and that are not on their way out."""
-        children = self._children.get(owner.metadata.uid, {})
-        found = (self.get(kind, key) for name, key in children if name == kind.KIND)
-        return tuple(obj for obj in found if obj is not None and not self.is_deleting(obj))
+        known = self._owned.setdefault(owner.metadata.uid, {})
+        if kind.KIND not in known:
+            children = self._children.get(owner.metadata.uid, {})
+            found = (self.get(kind, key) for name, key in children if name == kind.KIND)
+            known[kind.KIND] = tuple(obj for obj in found if obj is not None and not self.is_deleting(obj))
+        return cast("tuple[T, ...]", known[kind.KIND])
 
     def leaving(self, owner: Object, kind: type[T]) -> tuple[T, ...]:
         """The objects of `kind` whose controller is `owner` and that are on their way out."""
@@ -145,6 +163,12 @@ class View:
                 counts = counted.setdefault(owner.uid, dict.fromkeys(Standing, 0))
                 counts[now] += 1
         assert self._bound == Counter(pod.spec.node_name for pod in self.all(Pod) if pod.spec.node_name)
+        assert self._nodeless == self._bound.keys() - {node.key for node in self.all(Node)}
+        for uid, known in self._owned.items():
+            for kind, found in known.items():
+                keys = [key for name, key in self._children.get(uid, {}) if name == kind]
+                children = [self._objects[kind][key] for key in keys]
+                assert found == tuple(one for one in children if not self.is_deleting(one))
         nothing = dict.fromkeys(Standing, 0)
         assert {uid: counts for uid, counts in self._counts.items() if counts != nothing} == counted
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
 
 from dovetail.base.clock import Clock
 from dovetail.cloud import catalog
@@ -35,18 +34,23 @@ from dovetail.cloud.catalog.store import TypeRecord
 _TAG = "tag:"
 
 
-def check(action: str, filters: Iterable[Filter], known: Sequence[str]) -> None:
-    """Raises what EC2 says to a filter that it does not have."""
+# The name of a filter, its plain values, and its patterns. One call asks for up to 200 instances by their
+# ids, and each instance there is is held against them.
+_Asked = tuple[str, frozenset[str], tuple[str, ...]]
+
+
+def read(action: str, filters: Iterable[Filter], known: Sequence[str]) -> Sequence[_Asked]:
+    """What filters ask for. Raises what EC2 says to one that it does not have."""
     for one in filters:
         if not (one.name in known or one.name == "tag-key" or one.name.startswith(_TAG)):
             raise AwsError(action, "InvalidParameterValue", f"The filter '{one.name}' is invalid")
+    return [(one.name, *_kinds(one.values)) for one in filters]
 
 
-def matches(filters: Iterable[Filter], fields: Mapping[str, str], tags: Mapping[str, str]) -> bool:
+def matches(filters: Iterable[_Asked], fields: Mapping[str, str], tags: Mapping[str, str]) -> bool:
     """True iff all filters hold for a resource with these fields, by the names of the filters."""
-    for one in filters:
-        exact, patterns = _kinds(one.values)
-        texts = _texts(one.name, fields, tags)
+    for name, exact, patterns in filters:
+        texts = _texts(name, fields, tags)
         if exact.isdisjoint(texts) and not any(
             fnmatchcase(text, pattern) for text in texts for pattern in patterns
         ):
@@ -64,8 +68,6 @@ def _texts(name: str, fields: Mapping[str, str], tags: Mapping[str, str]) -> Col
     return () if found is None else (found,)
 
 
-# One call asks for up to 200 instances by their ids, and each instance there is is held against them.
-@lru_cache(maxsize=1024)
 def _kinds(values: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Plain values, and patterns."""
     patterns = tuple(value for value in values if "*" in value or "?" in value)
@@ -73,11 +75,10 @@ def _kinds(values: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     return frozenset(values).difference(patterns), tuple(one.replace("[", "[[]") for one in patterns)
 
 
-def _named(filters: Iterable[Filter], ids: Collection[str]) -> Collection[str] | None:
+def _named(filters: Iterable[_Asked], ids: Collection[str]) -> Collection[str] | None:
     """The ids of the only instances that may be meant; None where any may be."""
-    for one in filters:
-        exact, patterns = _kinds(one.values)
-        if one.name == "instance-id" and not patterns:
+    for name, exact, patterns in filters:
+        if name == "instance-id" and not patterns:
             return exact
     return ids or None
 
@@ -124,12 +125,12 @@ class MemoryEc2:
     async def describe_subnets(self, filters: Sequence[Filter]) -> Sequence[Subnet]:
         """See the port."""
         await self._enter("DescribeSubnets")
-        check("DescribeSubnets", filters, ("subnet-id", "vpc-id", "availability-zone"))
+        asked = read("DescribeSubnets", filters, ("subnet-id", "vpc-id", "availability-zone"))
         return [
             replace(item, free_addresses=self.free_addresses(item.id))
             for item in self.account.subnets
             if matches(
-                filters,
+                asked,
                 {"subnet-id": item.id, "vpc-id": item.vpc, "availability-zone": item.zone},
                 item.tags,
             )
@@ -138,26 +139,24 @@ class MemoryEc2:
     async def describe_security_groups(self, filters: Sequence[Filter]) -> Sequence[SecurityGroup]:
         """See the port."""
         await self._enter("DescribeSecurityGroups")
-        check("DescribeSecurityGroups", filters, ("group-id", "group-name", "vpc-id"))
+        asked = read("DescribeSecurityGroups", filters, ("group-id", "group-name", "vpc-id"))
         return [
             item
             for item in self.account.security_groups
-            if matches(filters, {"group-id": item.id, "group-name": item.name, "vpc-id": item.vpc}, item.tags)
+            if matches(asked, {"group-id": item.id, "group-name": item.name, "vpc-id": item.vpc}, item.tags)
         ]
 
     async def describe_images(self, query: ImageQuery) -> Sequence[Image]:
         """See the port."""
         await self._enter("DescribeImages")
-        check("DescribeImages", query.filters, ("image-id", "name", "state"))
+        asked = read("DescribeImages", query.filters, ("image-id", "name", "state"))
         owners = {_OWNERS.get(owner, owner) for owner in query.owners}
         owners |= {self.account.number} if "self" in owners else set()
         return [
             item
             for item in self.account.images
             if (not owners or item.owner in owners)
-            and matches(
-                query.filters, {"image-id": item.id, "name": item.name, "state": "available"}, item.tags
-            )
+            and matches(asked, {"image-id": item.id, "name": item.name, "state": "available"}, item.tags)
         ]
 
     async def describe_capacity_reservations(
@@ -165,13 +164,14 @@ class MemoryEc2:
     ) -> Sequence[CapacityReservation]:
         """See the port."""
         await self._enter("DescribeCapacityReservations")
-        check("DescribeCapacityReservations", filters, ("owner-id", "state", "instance-match-criteria"))
+        known = ("owner-id", "state", "instance-match-criteria")
+        asked = read("DescribeCapacityReservations", filters, known)
         return [
             replace(item, left=self.machines.left(item))
             for item in self.account.reservations
             if item.state == "active"
             and matches(
-                filters,
+                asked,
                 {
                     "owner-id": item.owner,
                     "state": item.state,
@@ -184,21 +184,21 @@ class MemoryEc2:
     async def describe_placement_groups(self, filters: Sequence[Filter]) -> Sequence[PlacementGroup]:
         """See the port."""
         await self._enter("DescribePlacementGroups")
-        check("DescribePlacementGroups", filters, ("group-id", "group-name"))
+        asked = read("DescribePlacementGroups", filters, ("group-id", "group-name"))
         return [
             item
             for item in self.account.placement_groups
-            if matches(filters, {"group-id": item.id, "group-name": item.name}, {})
+            if matches(asked, {"group-id": item.id, "group-name": item.name}, {})
         ]
 
     async def describe_launch_templates(self, filters: Sequence[Filter]) -> Sequence[LaunchTemplate]:
         """See the port."""
         await self._enter("DescribeLaunchTemplates")
-        check("DescribeLaunchTemplates", filters, ("launch-template-name",))
+        asked = read("DescribeLaunchTemplates", filters, ("launch-template-name",))
         return [
             item
             for item, _ in self.launches.templates.values()
-            if matches(filters, {"launch-template-name": item.name}, item.tags)
+            if matches(asked, {"launch-template-name": item.name}, item.tags)
         ]
 
     async def create_launch_template(self, request: Document, *, dry_run: bool = False) -> None:
@@ -236,18 +236,18 @@ class MemoryEc2:
     ) -> Sequence[Instance]:
         """See the port."""
         await self._enter("DescribeInstances")
-        check("DescribeInstances", filters, ("instance-id", "instance-state-name"))
+        asked = read("DescribeInstances", filters, ("instance-id", "instance-state-name"))
         machines = self.machines
         for one in ids:
             if machines.find(one) is None:
                 raise _no_instance("DescribeInstances", one)
-        found = [machines.described(machine) for machine in machines.visible(_named(filters, ids))]
+        found = [machines.described(machine) for machine in machines.visible(_named(asked, ids))]
         return [
             item
             for item in found
             if (not ids or item.id in ids)
             and matches(
-                filters,
+                asked,
                 {"instance-id": item.id, "instance-state-name": item.state},
                 item.tags,
             )
