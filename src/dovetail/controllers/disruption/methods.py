@@ -83,9 +83,10 @@ class Replacement(Turns):
         moves: MoveBook | None,
         *,
         terminates_first: bool = False,
+        steady: bool = False,
     ) -> None:
         """`terminates_first`: nodes go first whose pods have no place but in their full reservation."""
-        super().__init__(context, reason, due)
+        super().__init__(context, reason, due, steady=steady)
         self._what_if = what_if
         self._moves = moves
         self._terminates_first = terminates_first
@@ -118,7 +119,7 @@ def drift(
     def due(view: NodeView) -> int | None:
         return None if is_static(view.pool) else drifted_since(view)
 
-    return Replacement(context, what_if, DRIFTED, due, moves, terminates_first=terminates_first)
+    return Replacement(context, what_if, DRIFTED, due, moves, terminates_first=terminates_first, steady=True)
 
 
 def expiry(context: Context, what_if: WhatIf, moves: MoveBook | None) -> Replacement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from dovetail.api.meta import is_true
+from dovetail.base.memo import by_identity
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import REPLACES, Note
 from dovetail.disrupt.consolidation.churn import REST
@@ -66,10 +67,16 @@ def fresh_until(view: NodeView) -> int:
     return parse_rfc3339(made.creation_timestamp) + REST if REPLACES in made.annotations else 0
 
 
-def fresh(views: Iterable[NodeView], now: int) -> dict[str, int]:
+def fresh(views: tuple[NodeView, ...], now: int) -> dict[str, int]:
     """Nodes that a command bought in place of others within the hour, and until when (nanoseconds)."""
+    return {name: until for name, until in _bought(views).items() if now < until}
+
+
+@by_identity(2)  # asked at each turn, most often of the same
+def _bought(views: tuple[NodeView, ...]) -> dict[str, int]:
+    """Nodes that a command bought in place of others ever, likewise."""
     bought = (view for view in views if REPLACES in view.claim.metadata.annotations)
-    return {view.name: until for view in bought if now < (until := fresh_until(view))}
+    return {view.name: fresh_until(view) for view in bought}
 
 
 def obstacle(view: NodeView) -> str:
