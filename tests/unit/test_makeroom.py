@@ -10,15 +10,8 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.controllers.provisioning.makeroom import (
-    Apart,
-    Census,
-    Place,
-    ahead,
-    behind,
-    swap_for,
-    unstarted,
-)
+from dovetail.controllers.provisioning.census import Apart, Census, ahead, behind
+from dovetail.controllers.provisioning.makeroom import Place, swap_for, unstarted
 from dovetail.model.labels import DO_NOT_DISRUPT, HOSTNAME, ZONE
 
 

@@ -10,10 +10,9 @@ is left, and the large pod to theirs. What has started, or may have, is never to
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import cast
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
@@ -25,19 +24,16 @@ from dovetail.cluster.promises import BINDING
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.evict import EVICTIONS
 from dovetail.controllers.provisioning.causes import leans
+from dovetail.controllers.provisioning.census import Apart, Census, ahead, behind, zone_rules
 from dovetail.controllers.provisioning.exchange import movable, owner_of, size, suits, zone_of
 from dovetail.controllers.provisioning.remarks import nominate
 from dovetail.disrupt.budgets import allows_any
 from dovetail.disrupt.command import UNDERUTILIZED
 from dovetail.disrupt.pods import do_not_disrupt
 from dovetail.kube.client import ChangeType
-from dovetail.model import labels
-from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU, MEMORY, Resources, add, fits, pod_requests, subtract, total
-from dovetail.model.selector import NOTHING
-from dovetail.model.spread import SpreadRule, spread_rules
 
 MOST = 4  # pods that are made anew for one that lost its room
 FEW = 32  # nodes that are looked at for one
@@ -177,120 +173,6 @@ def unstarted(pod: Pod, now: int) -> bool:
     )
 
 
-class Census:
-    """How many pods with each set of labels run on each node, without those that end.
-
-    A question about zones looked at all pods, 2.8 ms for 4,500 of them, each time that one lost its room. It
-    takes 0.1 ms with this, and a change of a pod 1 us.
-    """
-
-    def __init__(self) -> None:
-        self._on: dict[_Labelled, Counter[str]] = {}
-
-    @classmethod
-    def of(cls, pods: Iterable[Pod]) -> Self:
-        """That of these pods."""
-        made = cls()
-        for pod in pods:
-            made.follow(None, pod)
-        return made
-
-    def follow(self, old: Pod | None, new: Pod | None) -> None:
-        """Take in a change of a pod."""
-        before, after = _counted(old), _counted(new)
-        if before == after:
-            return
-        if before is not None:
-            on, node = self._on[before[0]], before[1]
-            on[node] -= 1
-            if not on[node]:
-                del on[node]
-            if not on:
-                del self._on[before[0]]
-        if after is not None:
-            self._on.setdefault(after[0], Counter())[after[1]] += 1
-
-    def meant(self, rule: SpreadRule) -> Iterator[tuple[str, int]]:
-        """Nodes with how many pods there the rule counts, in parts."""
-        for (namespace, tags), on in self._on.items():
-            if rule.counts(namespace, dict(tags)):
-                yield from on.items()
-
-
-_Labelled = tuple[str, frozenset[tuple[str, str]]]  # a namespace, and labels
-
-
-def _counted(pod: Pod | None) -> tuple[_Labelled, str] | None:
-    """As what and on which node the pod counts; None for one that waits, or ends."""
-    if pod is None or not pod.spec.node_name or pod.deleting or pod.terminal:
-        return None
-    return (pod.metadata.namespace, frozenset(pod.metadata.labels.items())), pod.spec.node_name
-
-
-def ahead(pod: Pod, zone: str, running: Census, nodes: Iterable[Node]) -> bool:
-    """True iff the pod would be refused in that zone until others like it are in another. Pure."""
-    return bool(behind(pod, zone, running, nodes))
-
-
-def _zone_rules(pod: Pod) -> list[SpreadRule]:
-    """The pod's spreads over zones that it must keep to."""
-    return [rule for rule in spread_rules(pod) if rule.hard and rule.key == labels.ZONE]
-
-
-def behind(
-    pod: Pod, zone: str, running: Census, nodes: Iterable[Node], waiting: Collection[tuple[Pod, str]] = ()
-) -> str:
-    """The zone with the fewest pods like it, if the pod would be refused in the other one as long as no more
-    come there; "" where it would not. Those that are `waiting` count in the zones where they have their
-    places. Pure.
-    """
-    rules = _zone_rules(pod)
-    if not rules:
-        return ""
-    zones = {one.metadata.name: one.metadata.labels.get(labels.ZONE, "") for one in nodes}
-    for rule in rules:
-        counts = dict.fromkeys([zone, *sorted(filter(None, zones.values()))], 0)
-        for name, number in running.meant(rule):
-            if there := zones.get(name):
-                counts[there] += number
-        for one, there in waiting:
-            meta = one.metadata
-            ends = one.deleting or one.terminal
-            if there and one.key != pod.key and not ends and rule.counts(meta.namespace, meta.labels):
-                counts[there] = counts.get(there, 0) + 1
-        least = min(counts, key=counts.__getitem__)
-        if counts[zone] + rule.selects_self - counts[least] > rule.max_skew:
-            return least
-    return ""
-
-
-class Apart:
-    """Which pods others keep away from themselves: their required anti-affinity, each rule counted once."""
-
-    def __init__(self) -> None:
-        self._rules = Counter[AffinityRule]()
-
-    def follow(self, old: Pod | None, new: Pod | None) -> None:
-        """Take in a change of a pod."""
-        if old is not None and new is not None and old.spec is new.spec:
-            return
-        for pod, times in ((old, -1), (new, 1)):
-            if pod is not None and pod.spec.affinity is not None:
-                for rule in affinity_rules(pod).anti_affinity:
-                    self._rules[rule] += times
-                    if not self._rules[rule]:
-                        del self._rules[rule]
-
-    def keeps(self, pod: Pod) -> bool:
-        """True iff a rule may mean the pod; any namespace counts that is selected by its labels."""
-        meta = pod.metadata
-        return any(
-            rule.selector.matches(meta.labels)
-            and (meta.namespace in rule.namespaces or rule.namespace_selector != NOTHING)
-            for rule in self._rules
-        )
-
-
 class Underway:
     """A swap that is being carried out."""
 
@@ -420,7 +302,7 @@ class RoomMaker:
         """The zone that the pod has to go to, if it would be refused in its own even when all others are
         where they have their places; "" where it would not.
         """
-        rules = _zone_rules(pod)
+        rules = zone_rules(pod)
         like = (
             one
             for one in self._state.pods_on("")
