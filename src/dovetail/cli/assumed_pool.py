@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from dovetail.api.codec import encode
-from dovetail.api.core import Node, Pod, Taint
+from dovetail.api.core import Node, NodeSpec, Pod, Taint
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Meta
 from dovetail.base.errors import InputError
 from dovetail.base.yaml_writing import all_written
 from dovetail.cli.plan_copies import template_of
 from dovetail.model import labels
 from dovetail.model.podtemplate import Workload
 from dovetail.reading import Located, Reading, read_objects
+from dovetail.reading.nodegroups import NodeGroup
 from dovetail.simulate.replay.nodes import own_labels
 
 Document = dict[str, Any]
@@ -132,7 +135,21 @@ def _pools(reading: Reading) -> bool:
 
 
 def _nodes(reading: Reading) -> tuple[Node, ...]:
-    return tuple(item.object for item in reading.manifests if isinstance(item.object, Node))
+    there = [item.object for item in reading.manifests if isinstance(item.object, Node)]
+    return (*there, *(node for group in reading.node_groups for node in _of_group(group)))
+
+
+def _of_group(group: NodeGroup) -> Iterator[Node]:
+    """Nodes as its are: one of each type, and of each zone."""
+    stamped = {**dict(group.labels), _GROUPS[0]: group.name, labels.ARCH: "arm64" if group.arm else "amd64"}
+    stamped[labels.CAPACITY_TYPE] = labels.SPOT if group.spot else labels.ON_DEMAND
+    if group.cluster:
+        stamped[_CLUSTER] = group.cluster
+    taints = tuple(Taint(key=key, value=value, effect=effect) for key, value, effect in group.taints)
+    for kind, zone in zip_longest(group.types or ("",), group.zones):
+        own = {labels.INSTANCE_TYPE: kind or group.types[0] if group.types else "", labels.ZONE: zone or ""}
+        meta = Meta(labels={**stamped, **{key: value for key, value in own.items() if value}})
+        yield Node(metadata=meta, spec=NodeSpec(taints=taints))
 
 
 def _cluster(reading: Reading) -> str:
@@ -213,7 +230,7 @@ def _said(found: Sequence[_Alike]) -> str:
         return (
             f"no NodePool is given, so one is assumed that buys {' and '.join(one.capacity)}, "
             f"{', '.join(one.architectures)}, categories {', '.join(one.categories)}"
-            f"{', in the zones of the nodes' if one.on_ec2 else ''}; {end}"
+            f"{', in the zones of the nodes' if one.of_nodes(labels.ZONE) else ''}; {end}"
         )
     names = _names(found)
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

@@ -99,6 +99,7 @@ def plan(
     from dovetail.cli.plan_buffers import Buffers, after_pods, buffer_document, buffer_lines, kept_of
     from dovetail.cli.plan_classes import closed_pools, reasoned
     from dovetail.cli.plan_copies import copies, in_all
+    from dovetail.cli.plan_input import asks_for_nodes
     from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
     from dovetail.cli.savings_plan import as_document, in_words, savings_plan_of
@@ -117,6 +118,8 @@ def plan(
         except OSError as error:
             raise unwritten(error, "--write-pools") from None
         note(f"the assumed NodePools are in {write_pools}")
+        if not asks_for_nodes(question.reading):
+            return
     wanted, search = conditions(fail_on), question.search()
     committed = savings_plan_of(savings_plan, savings_plan_discount)
     problem, copied = question.with_copies()

@@ -132,9 +132,14 @@ def read_problem(
     return built, copied
 
 
+def asks_for_nodes(reading: Reading) -> bool:
+    """True iff there are pods, what makes some, or nodes."""
+    return any(isinstance(item.object, Pod | Workload | Node) for item in reading.manifests)
+
+
 def _refuse_what_is_elsewhere(reading: Reading) -> None:
     """Raises InputError where all that may ask for pods stands for what is not here: nothing is known."""
-    if not reading.elsewhere or any(isinstance(item.object, Workload) for item in reading.manifests):
+    if not reading.elsewhere or asks_for_nodes(reading):
         return
     first, *others = reading.elsewhere
     more = f", as of {len(others)} more object{'s' if len(others) > 1 else ''}," if others else ""

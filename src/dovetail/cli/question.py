@@ -202,7 +202,8 @@ class Question:
         if self.instance_types is not None:
             return None
         objects = (item.object for item in self.reading.manifests)
-        found = resolve(self.region, objects, os.environ, self._server())
+        groups = self.reading.node_groups
+        found = resolve(self.region, objects, os.environ, self._server(), groups)
         if found is None:
             raise InputError(
                 "one of --region and --instance-types is needed",

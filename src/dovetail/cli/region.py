@@ -14,6 +14,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
 from dovetail.lint.shelf import region_of_zone
 from dovetail.model import labels
+from dovetail.reading.nodegroups import NodeGroup
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _EKS = re.compile(r"https://[^/]*\.([a-z0-9-]+)\.eks\.amazonaws\.com(?:\.cn)?(?:[:/].*)?")
@@ -28,10 +29,14 @@ class Region:
 
 
 def resolve(
-    given: str | None, objects: Iterable[Object], environment: Mapping[str, str], server: str = ""
+    given: str | None,
+    objects: Iterable[Object],
+    environment: Mapping[str, str],
+    server: str = "",
+    groups: Iterable[NodeGroup] = (),
 ) -> Region | None:
-    """The first that says anything: the flag, labels of nodes, the zones of NodePools, the environment, the
-    address of an EKS server.
+    """The first that says anything: the flag, labels of nodes, the zones of NodePools, node groups, the
+    environment, the address of an EKS server.
 
     None where nothing does. Raises InputError for nodes of several regions.
     """
@@ -42,6 +47,9 @@ def resolve(
         return found
     if found := _of_pools(item for item in known if isinstance(item, NodePool)):
         return found
+    of_groups = {one.region or _of_node({labels.ZONE: zone}) for one in groups for zone in one.zones or ("",)}
+    if len(of_groups - {""}) == 1:
+        return Region((of_groups - {""}).pop(), "the node groups")
     for name in _VARIABLES:
         if environment.get(name):
             return Region(environment[name], name)

@@ -96,7 +96,8 @@ def replay(
     reading, assumed_pools = with_pool(reading)
     if assumed_pools:
         note(assumed_pools)
-    place = resolve(region, (item.object for item in reading.manifests), os.environ)
+    objects = (item.object for item in reading.manifests)
+    place = resolve(region, objects, os.environ, groups=reading.node_groups)
     if place is None:
         raise InputError("which region?", remedy="the nodes do not say it: give --region us-east-1")
     refuse_unknown_region(place.name, place.origin)

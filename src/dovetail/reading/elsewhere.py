@@ -47,6 +47,7 @@ class Elsewhere:
     what: str
     command: str
     counted: bool = False  # True iff something of it is
+    called: str = ""  # what has no kind
 
     @property
     def not_here(self) -> str:
@@ -56,7 +57,7 @@ class Elsewhere:
     def written(self) -> str:
         """Kind and name."""
         named = subject(self.located.value)
-        return f"{named['kind']} {named['name']}".strip()
+        return self.called or f"{named['kind']} {named['name']}".strip()
 
     def filled(self) -> str:
         """The command with the object's own name, and the folder that it names or lies in."""
@@ -68,6 +69,12 @@ class Elsewhere:
             "FOLDER": str(spec.get("path") or ("FOLDER" if source == STDIN else PurePath(source).parent)),
         }
         return " ".join(words.get(word, word) for word in self.command.split(" "))
+
+
+def of_node_groups(located: Located, what: str) -> Elsewhere:
+    """The pods of node groups, of which `what` tells."""
+    command = "kubectl get nodes,pods -A -o yaml"
+    return Elsewhere(located, "what runs there", command, counted=True, called=what)
 
 
 def stands_for_others(group: str, kind: str) -> bool:

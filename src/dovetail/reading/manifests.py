@@ -24,10 +24,11 @@ from dovetail.api.schema import Schema, is_echo, unknown_fields, with_defaults, 
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
 from dovetail.reading.documents import documents
-from dovetail.reading.elsewhere import Elsewhere, elsewhere, stands_for_others
+from dovetail.reading.elsewhere import Elsewhere, elsewhere, of_node_groups, stands_for_others
 from dovetail.reading.generations import today
 from dovetail.reading.kinds import DEFAULT_NAMESPACE, group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
+from dovetail.reading.nodegroups import NodeGroup, node_groups
 from dovetail.reading.operators import tells_more
 from dovetail.reading.parts import Part, wholes
 from dovetail.reading.paths import at, steps
@@ -103,6 +104,7 @@ class Reading:
     notes: tuple[str, ...] = ()
     left_out: tuple[Owned, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
+    node_groups: tuple[NodeGroup, ...] = ()
 
 
 def read(
@@ -201,6 +203,7 @@ class _Reader:
     remarks: dict[tuple[str, str], _Remark] = field(default_factory=dict)
     left_out: list[Owned] = field(default_factory=list)
     elsewhere: dict[tuple[str, str], list[Elsewhere]] = field(default_factory=dict)
+    node_groups: dict[str, list[NodeGroup]] = field(default_factory=dict)  # by what tells of them
     beside: list[dict[str, Any]] = field(default_factory=list)  # what may say more of other groups' objects
 
     def note(self, text: str) -> None:
@@ -229,6 +232,7 @@ class _Reader:
             (*self.notes, *self._lines()),
             tuple(self.left_out),
             tuple(one for found in self.elsewhere.values() for one in found),
+            tuple(one for found in self.node_groups.values() for one in found),
         )
 
     def take_all(self, found: Iterable[Located]) -> None:
@@ -307,6 +311,11 @@ class _Reader:
 
     def _take_foreign(self, located: Located) -> None:
         """An object whose kind is not known: a mistake, a workload of another group, or of no concern."""
+        what, groups = node_groups(located.value)
+        if groups:
+            self.node_groups.setdefault(what, []).extend(groups)
+            self.elsewhere.setdefault(("", what), []).append(of_node_groups(located, what))
+            return
         mistake = unknown_kind(located)
         if mistake is not None:
             raise mistake
@@ -364,6 +373,12 @@ class _Reader:
             if counted.more is not None:
                 what += f"; {counted.more.not_here}"
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
+        for what, groups in sorted(self.node_groups.items()):
+            names = len({one.name for one in groups})
+            yield (
+                f"{names} node group{'s' if names > 1 else ''} of {what}: where no NodePool is given, those "
+                "that are assumed buy what their nodes are like"
+            )
         for (group, kind), count in sorted(self.ignored.items()):
             more = next((one for one in self.elsewhere.get((group, kind), ()) if not one.counted), None)
             why = f": {more.not_here}" if more else ""
