@@ -408,7 +408,7 @@ CASES |= {
         _in_seoul("dovetail.dev/time-zone: Asia/Seoul", "schedule: 0 9 * * 1-5"),
     ),
     "no time zone": (
-        "NP011",
+        "NP026",
         _in_seoul("@@dovetail.dev/time-zone: Asia/Soul", "schedule: 0 9 * * 1-5"),
         _in_seoul("dovetail.dev/time-zone: Asia/Seoul", "schedule: 0 9 * * 1-5"),
     ),
@@ -417,6 +417,21 @@ CASES |= {
         _in_seoul("other: x", "@@schedule: TZ=Asia/Seoul 0 9 * * 1-5"),
         _in_seoul("dovetail.dev/time-zone: Asia/Seoul", "schedule: 0 9 * * 1-5"),
     ),
+}
+CASES |= {
+    f"annotation {wrong}": (
+        "NP026",
+        _in_seoul(f"@@dovetail.dev/{wrong}", "schedule: 0 3 * * *"),
+        _in_seoul(f"dovetail.dev/{right}", "schedule: 0 3 * * *"),
+    )
+    for wrong, right in (
+        ("minimum-nodes: three", 'minimum-nodes: "3"'),
+        ('minimum-node: "3"', 'minimum-nodes: "3"'),
+        ("pause: everything", "pause: all"),
+        ("expiration: soon", "expiration: replace-first"),
+        ("minimum-saving: much", "minimum-saving: 5%"),
+        ("timezone: Asia/Seoul", "time-zone: Asia/Seoul"),
+    )
 }
 CASES |= {
     f"trigger {start}": (

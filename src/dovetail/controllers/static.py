@@ -1,8 +1,12 @@
-"""Static NodePools: as many nodes as `spec.replicas` says, renewed one for one, the new one first."""
+"""Static NodePools: as many nodes as `spec.replicas` says, renewed one for one, the new one first.
+
+Other pools may keep a least number of nodes, which are bought here as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -34,6 +38,7 @@ from dovetail.disrupt.command import (
 )
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
+from dovetail.disrupt.minimum import minimum_nodes
 from dovetail.disrupt.rollout import Due
 from dovetail.disrupt.static import is_static, surplus
 from dovetail.kube.client import ChangeType
@@ -148,8 +153,30 @@ def _buys(context: Context, pool: NodePool) -> bool:
     return ready and not context.brakes.launches_paused(pool)
 
 
+async def buy(context: Context, metrics: ProvisioningMetrics, pool: NodePool, count: int) -> bool:
+    """Launch so many nodes of the pool, as far as brakes let it; False where it buys none now."""
+    wanted = planned(context, pool) if _buys(context, pool) else None
+    if wanted is None:
+        return False
+    name = pool.metadata.name
+    names = {kind.name for kind, _ in _suitable(context, pool, _wanted(pool))}
+    marks = context.overlays.marks(name, names)
+    for _ in range(count):
+        if context.brakes.launch_refused(1):
+            break
+        claim = await context.client.create(node_claim(wanted, pool, marks))
+        context.brakes.launched(1)
+        metrics.created(wanted)
+        context.created(claim)
+        context.log.record("static.launched", pool=name, claim=claim.metadata.name)
+    return True
+
+
 PERIOD = MINUTE
 AT_LIMIT = 30 * SECOND
+# Pods that wait may bring the nodes that are missing, of the sizes that they need: a batch is open for ten
+# seconds at most, and its plan is made within some more.
+LACKS = 30 * SECOND
 # What the cloud refused is asked for again, but not at once.
 _AFTER_LOSS = 10 * SECOND
 OVERPROVISIONED = "overprovisioned"
@@ -198,26 +225,11 @@ class StaticCapacity:
 
     async def _grow(self, pool: NodePool, missing: int, allowed: int) -> int:
         context, name = self._context, pool.metadata.name
-        if not _buys(context, pool):
-            return PERIOD
-        wanted = planned(context, pool)
-        if wanted is None:
-            return PERIOD
-        names = {kind.name for kind, _ in _suitable(context, pool, _wanted(pool))}
-        marks = context.overlays.marks(name, names)
-        count = min(missing, allowed)
-        if count < missing and name not in self._full:
+        if allowed < missing and name not in self._full and _buys(context, pool):
             self._full.add(name)
             context.log.record("pool.full", pool=name)
-        for _ in range(count):
-            if context.brakes.launch_refused(1):
-                break
-            claim = await context.client.create(node_claim(wanted, pool, marks))
-            context.brakes.launched(1)
-            self._metrics.created(wanted)
-            context.created(claim)
-            context.log.record("static.launched", pool=name, claim=claim.metadata.name)
-        return AT_LIMIT if count < missing else PERIOD
+        bought = await buy(context, self._metrics, pool, min(missing, allowed))
+        return AT_LIMIT if bought and allowed < missing else PERIOD
 
     async def _shrink(self, pool: NodePool, counted: Sequence[NodeClaim], much: int) -> None:
         context = self._context
@@ -232,6 +244,56 @@ class StaticCapacity:
             context.state.mark((claim.metadata.name, view.name))
             count_disrupted(context, claim, OVERPROVISIONED, GRACEFUL)
             context.log.record("static.ended", pool=pool.metadata.name, claim=claim.metadata.name)
+
+
+class MinimumNodes:
+    """Buys what a pool lacks to the least number of nodes that it keeps (disrupt/minimum.py)."""
+
+    def __init__(self, context: Context, metrics: ProvisioningMetrics) -> None:
+        self._context = context
+        self._metrics = metrics
+        self._short: dict[str, int] = {}  # pool -> since when it lacks nodes (monotonic)
+        self.queue = context.queue(
+            "minimum", self.reconcile, of=NodePool, on_failure=failure_log(context.log)
+        )
+        context.state.subscribe(self.notice, NodePool, NodeClaim)
+
+    def notice(self, _: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
+        """Follow pools that keep a number, and claims that go."""
+        found = new or old
+        if isinstance(found, NodePool):
+            if labels.MINIMUM_NODES in found.metadata.annotations:
+                self.queue.add(found.key)
+        elif isinstance(found, NodeClaim) and (change != "MODIFIED" or found.deleting):
+            pool = self._context.state.get(NodePool, found.metadata.labels.get(labels.NODEPOOL, ""))
+            if pool is not None and labels.MINIMUM_NODES in pool.metadata.annotations:
+                self.queue.add(pool.key)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Buy what is missing, if it has been for so long that no batch of pods brings it."""
+        context = self._context
+        pool = context.state.get(NodePool, key)
+        if pool is None or pool.deleting or labels.MINIMUM_NODES not in pool.metadata.annotations:
+            self._short.pop(key, None)
+            return None
+        if not managed(pool.spec.template.spec.node_class_ref, context.provider.node_class_kinds):
+            return None
+        if not context.state.synced():
+            return SECOND
+        with suppress(ValueError):  # told on the pool; none goes, and none is bought
+            missing = minimum_nodes(pool) - len(standing(context, present(context, pool)))
+            if missing > 0:
+                return await self._grow(pool, min(missing, room(context, pool)))
+        self._short.pop(key, None)
+        return PERIOD
+
+    async def _grow(self, pool: NodePool, count: int) -> int:
+        now, name = self._context.clock.monotonic(), pool.metadata.name
+        wait = self._short.setdefault(name, now) + LACKS - now
+        if wait > 0:
+            return wait
+        await buy(self._context, self._metrics, pool, count)
+        return PERIOD
 
 
 def replacement(context: Context, view: NodeView, reason: str, *, terminates_first: bool) -> Outcome:

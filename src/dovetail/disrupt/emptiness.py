@@ -9,6 +9,7 @@ from dovetail.api.meta import is_true
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import EMPTY, Command, Decision, Note
+from dovetail.disrupt.minimum import kept, spare, without
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.static import is_static
 from dovetail.units.duration import parse_nillable
@@ -37,6 +38,16 @@ def decide(views: Sequence[NodeView], pools: Sequence[NodePool], budgets: Budget
     allowed = allowances(pools, views, EMPTY, now)
     taken, refused = within(empty, allowed)
     notes += blocked_notes(refused, allowed, EMPTY)
+    left = spare(pools, views)
+    if left:
+        let_go = taken
+        taken, _ = within(let_go, without(allowed, left))
+        gone = {view.name for view in taken}
+        notes += [
+            Note(view.claim.metadata.name, "Unconsolidatable", kept(view.pool_name))
+            for view in let_go
+            if view.name not in gone
+        ]
     return Decision(Command(EMPTY, taken) if taken else None, tuple(notes))
 
 
@@ -60,7 +71,8 @@ def validate(
         and not view.reserved
         and is_true(view.claim.status.conditions, "Consolidatable")
     ]
-    taken, _ = within(still, allowances(pools, views, command.reason, now))
+    allowed = without(allowances(pools, views, command.reason, now), spare(pools, views))
+    taken, _ = within(still, allowed)
     return Command(command.reason, taken) if taken else None
 
 

@@ -10,8 +10,11 @@ from dovetail.api.meta import Object
 from dovetail.disrupt.budgets import fault, zone_fault
 from dovetail.disrupt.consolidation.saving import MINIMUM_SAVING, Minimum, parse_minimum
 from dovetail.disrupt.expiry import REPLACE_FIRST
+from dovetail.disrupt.minimum import minimum_nodes
 from dovetail.disrupt.pause import PAUSES
 from dovetail.model import labels
+
+UNREADABLE = "InvalidAnnotation"  # the reason of the event
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +37,25 @@ def pool_faults(pool: NodePool) -> Iterator[Fault]:
     pause, expiration = given.get(labels.PAUSE, ""), given.get(labels.EXPIRATION, "")
     if pause and pause not in PAUSES:
         text = f"pauses all, for {pause!r} is none of {', '.join(PAUSES)}"
-        yield Fault("InvalidAnnotation", labels.PAUSE, f"The annotation {labels.PAUSE} {text}")
+        yield Fault(UNREADABLE, labels.PAUSE, f"The annotation {labels.PAUSE} {text}")
     if expiration and expiration != REPLACE_FIRST:
         text = f"is ignored: {expiration!r} is not {REPLACE_FIRST}"
-        yield Fault("InvalidAnnotation", labels.EXPIRATION, f"The annotation {labels.EXPIRATION} {text}")
+        yield Fault(UNREADABLE, labels.EXPIRATION, f"The annotation {labels.EXPIRATION} {text}")
     if wrong := zone_fault(pool):
         text = f"cannot be read, and budgets with a schedule allow nothing: {wrong}"
-        yield Fault("InvalidAnnotation", labels.TIME_ZONE, f"The annotation {labels.TIME_ZONE} {text}")
+        yield Fault(UNREADABLE, labels.TIME_ZONE, f"The annotation {labels.TIME_ZONE} {text}")
+    try:
+        minimum_nodes(pool)
+    except ValueError as error:
+        text = (
+            f"The annotation {labels.MINIMUM_NODES} cannot be read, so no node goes without another: {error}"
+        )
+        yield Fault(UNREADABLE, labels.MINIMUM_NODES, text)
     try:
         parse_minimum(given.get(MINIMUM_SAVING) or "0%", Minimum())
     except ValueError as error:
         text = f"The annotation {MINIMUM_SAVING} is ignored: {error}"
-        yield Fault("InvalidAnnotation", MINIMUM_SAVING, text)
+        yield Fault(UNREADABLE, MINIMUM_SAVING, text)
 
 
 def node_mark_fault(obj: Object) -> str:

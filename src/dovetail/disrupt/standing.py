@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
 from dovetail.cluster.nodes import join
 from dovetail.cluster.problem import ClusterObjects
@@ -18,6 +19,7 @@ from dovetail.disrupt.consolidation.search import FRESH, RESTING
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.faults import ignored_mark, node_mark_fault, pool_faults
+from dovetail.disrupt.minimum import kept, spare
 from dovetail.disrupt.pods import Budgets, do_not_disrupt_error
 from dovetail.disrupt.rollout import MOVED, arrivals, waits_until
 from dovetail.disrupt.static import is_static
@@ -56,7 +58,7 @@ def standing(objects: ClusterObjects, name: str, now: int) -> Standing | None:
     return Standing(
         tuple(dict.fromkeys(blockers(view, budgets, now))),
         tuple(allowed),
-        (*unconsolidatable(view), *_resting(view, moved, now)),
+        (*unconsolidatable(view), *_kept(objects.pools, views, view), *_resting(view, moved, now)),
         tuple(_waits(view, moved, now)),
         tuple(dict.fromkeys(_faults(view))),
     )
@@ -68,6 +70,11 @@ def _moved(objects: ClusterObjects, views: Sequence[NodeView], now: int) -> Mapp
     for pool in objects.pools:
         ledger.read(pool.metadata.name, pool.metadata.annotations.get(MOVED_PODS, "{}"), now)
     return ledger.lately(Present(pod for view in views for pod in view.pods), now)
+
+
+def _kept(pools: Sequence[NodePool], views: Sequence[NodeView], view: NodeView) -> Iterator[str]:
+    if spare(pools, views).get(view.pool_name) == 0:
+        yield f"{kept(view.pool_name)}: it goes for another one only"
 
 
 def _resting(view: NodeView, moved: Mapping[str, Arrival], now: int) -> Iterator[str]:

@@ -38,6 +38,7 @@ from dovetail.disrupt.consolidation.churn import REST, WINDOW, Ledger, Present
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import MOST_AVOIDED, Candidate, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
+from dovetail.disrupt.minimum import left
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.standing import node_views
 from dovetail.disrupt.static import is_static
@@ -300,7 +301,14 @@ class _Course:
             spot_to_spot=self._pace.spot_to_spot,
             totals=self._totals,
             fresh={name: until for name, until in self._fresh.items() if until > self._now},
+            spare=self._spare(),
         )
+
+    def _spare(self) -> dict[str, int]:
+        """How many nodes of pools that keep a number may go without others."""
+        there = Counter(node.pool for node in self._standing.nodes)
+        found = {name: left(pool, there[name]) for name, pool in self._pools.items()}
+        return {name: count for name, count in found.items() if count is not None}
 
     def _candidate(self, node: ExistingNode) -> Candidate:
         pool = self._pools.get(node.pool)

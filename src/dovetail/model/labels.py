@@ -61,6 +61,7 @@ NOMINATED = "dovetail.dev/nominated-node"  # an annotation of a pod: which node 
 OPENS = "dovetail.dev/opens"
 EXPIRATION = "dovetail.dev/expiration"
 TIME_ZONE = "dovetail.dev/time-zone"  # in which the schedules of its budgets count
+MINIMUM_NODES = "dovetail.dev/minimum-nodes"
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"

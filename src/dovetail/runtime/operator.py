@@ -60,7 +60,7 @@ from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.nominate import Nominator
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import Batcher, NodeTrigger, PodTrigger
-from dovetail.controllers.static import StaticCapacity
+from dovetail.controllers.static import MinimumNodes, StaticCapacity
 from dovetail.controllers.storedversions import StoredVersions
 from dovetail.controllers.transitions import Transitions
 from dovetail.controllers.unreadables import Unreadables
@@ -229,6 +229,7 @@ class Operator:
                 "static",
                 StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run,
             )
+        yield "minimum", MinimumNodes(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run
         if not self._settings.plain_plans:
             yield (
                 "disruption.efficiency",

@@ -36,6 +36,7 @@ from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.question import Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import QUICK, Asking, search
+from dovetail.disrupt.minimum import spare
 from dovetail.disrupt.pods import budgets_among
 from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
@@ -315,6 +316,7 @@ class Consolidation:
             all_of_them,
             fresh(views, self._context.clock.now()),
             self._lately(views),
+            spare(self._context.state.all(NodePool), views),
             frozenset(view.name for view in views if underutilized(view.node)),
             self._context.buffers.uids(),
         )

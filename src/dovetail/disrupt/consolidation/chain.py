@@ -151,7 +151,7 @@ def first(question: Question, joint: Move, free: Collection[str]) -> Move | None
 
     `free` names nodes that may go. None goes before the nodes that take its pods are quiet, or are there.
     """
-    budget = question.move_budget()
+    budget = question.move_budget(alone=True)
     bought = {key for claim in joint.claims for key in claim.pods}
     going: list[Candidate] = []
     places: dict[str, tuple[str, ...]] = {}

@@ -41,7 +41,7 @@ def deletable(
     alone: of all nodes it took 12.6 % of the CPU as the traffic of 5,000 pods fell, the look at room 2.4.
     """
     room = Room(question, appraisal, candidates, question.closed | question.restless)
-    move_budget = question.move_budget()
+    move_budget = question.move_budget(alone=True)
     gone: list[Candidate] = []
     for candidate in candidates:
         if not work.left or len(gone) == most:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from dovetail.disrupt.consolidation.balanced import Score
-from dovetail.disrupt.consolidation.price import CROWDED, Refused, affordable
+from dovetail.disrupt.consolidation.price import CROWDED, AtMinimum, Refused, affordable
 from dovetail.disrupt.consolidation.question import Candidate, Move, Question
 from dovetail.disrupt.obstacles import obstacle
 from dovetail.model.plan import Plan, PlannedClaim
@@ -31,6 +31,7 @@ def scored(
     question: Question, candidates: Sequence[Candidate], plan: Plan, bought: tuple[PlannedClaim, ...]
 ) -> Move:
     """The move of their pods to where the plan has them; Refused if a pool's policy does not allow it."""
+    _keeps_enough(question, candidates, bought)
     moved = _moved(candidates)
     places = {
         name: tuple(pod for pod in pods if pod in moved)
@@ -41,6 +42,17 @@ def scored(
     scores = question.scores(candidates, move.saving)
     check(scores)
     return replace(move, scores=scores)
+
+
+def _keeps_enough(
+    question: Question, candidates: Sequence[Candidate], bought: Sequence[PlannedClaim]
+) -> None:
+    """Raises AtMinimum where a pool would have fewer nodes than it is to keep."""
+    for pool, left in question.spare.items():
+        going = [one for one in candidates if one.pool == pool]
+        excess = len(going) - sum(claim.pool == pool for claim in bought) - left
+        if excess > 0:
+            raise AtMinimum(going[-excess:])
 
 
 def crowds_out(question: Question, candidates: Sequence[Candidate], plan: Plan) -> bool:

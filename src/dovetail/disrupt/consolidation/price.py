@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.disrupt.consolidation.question import Candidate, Offer, Question
+from dovetail.disrupt.minimum import kept
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import PlannedClaim
@@ -35,6 +36,14 @@ class Same(Refused):
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         super().__init__(NO_CHEAPER)
+        self.names = frozenset(candidate.name for candidate in candidates)
+
+
+class AtMinimum(Refused):
+    """A pool would keep too few nodes, with the names of those that may as well stay."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        super().__init__(kept(candidates[0].pool))
         self.names = frozenset(candidate.name for candidate in candidates)
 
 

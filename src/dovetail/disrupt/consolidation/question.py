@@ -12,6 +12,7 @@ from dovetail.disrupt.consolidation.balanced import BALANCED, Score, Totals, sco
 from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since
 from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.saving import Minimum
+from dovetail.disrupt.minimum import without
 from dovetail.model import labels
 from dovetail.model.labels import ALIASES
 from dovetail.model.plan import PlannedClaim
@@ -149,6 +150,8 @@ class Question:
     # Nodes that a command bought within the hour: to take one undoes it. Until when (nanoseconds).
     fresh: Mapping[str, int] = field(default_factory=dict)
     lately: frozenset[str] = frozenset()  # pods (by UID) that were moved within the hour to save money
+    # Pool -> nodes that may go without others in their place, of pools that keep a number of nodes.
+    spare: Mapping[str, int] = field(default_factory=dict)
     avoided: frozenset[str] = frozenset()  # nodes that ask pods to go elsewhere, since they go next
     reserved: frozenset[str] = frozenset()  # virtual pods (by UID) on nodes: the scheduler knows of none
 
@@ -169,9 +172,10 @@ class Question:
         place = {candidate.name: len(going) - index for index, candidate in enumerate(going)}
         return sorted(self.problem.nodes, key=lambda node: (not node.initialized, place.get(node.name, 0)))
 
-    def move_budget(self, *, replacing: bool = False) -> MoveBudget:
-        """All that budgets and the limit on moves allow."""
-        return MoveBudget(self.allowed, self.moves.replacing if replacing else self.moves.deleting)
+    def move_budget(self, *, replacing: bool = False, alone: bool = False) -> MoveBudget:
+        """All that budgets and the limit on moves allow; `alone`: of nodes that go without others."""
+        allowed = without(self.allowed, self.spare) if alone else self.allowed
+        return MoveBudget(allowed, self.moves.replacing if replacing else self.moves.deleting)
 
     def replaceable(self, candidate: Candidate) -> bool:
         """False for a spot node where spot may not follow spot."""

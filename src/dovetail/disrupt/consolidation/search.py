@@ -29,6 +29,7 @@ from dovetail.disrupt.consolidation.price import (
     SCATTERED,
     SPOT_DISABLED,
     UNSETTLED,
+    AtMinimum,
     Refused,
     Same,
 )
@@ -695,9 +696,10 @@ class _Search:
                 return self._settled(judged(self._question, chosen, problem, plan), quiet=quiet)
             except Refused as refused:
                 text = str(refused)
-                stay = refused.names if isinstance(refused, Same | _Scattered) else frozenset()
+                stay = refused.names if isinstance(refused, Same | AtMinimum | _Scattered) else frozenset()
                 waits = refused.names if isinstance(refused, _Unsettled) else frozenset()
-            fleeting = mixed(chosen, plan) or crowds_out(self._question, chosen, plan)
+                few = isinstance(refused, AtMinimum)  # until another one is bought
+            fleeting = few or mixed(chosen, plan) or crowds_out(self._question, chosen, plan)
             if only_room and (stay := given_up(self._question, chosen, plan)):
                 # Others that need a place anyway may have taken the room.
                 text, fleeting = SPOT_DISABLED, bool(self._question.problem.pods)

@@ -56,7 +56,7 @@ def budget_never_opens(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
         budgets = view.pool.spec.disruption.budgets
         zero = [(index, budget) for index, budget in enumerate(budgets) if _is_zero(budget)]
-        zone = "UTC" if rule_of_budgets.zone_fault(view.pool) else rule_of_budgets.zone_of(view.pool)
+        zone = _zone(view)
         shut = [_shut(zero, reason, zone) for reason in _REASONS]
         if not all(shut):
             continue
@@ -72,6 +72,13 @@ def budget_never_opens(inventory: Inventory) -> Iterator[Remark]:
             "empty nodes stay, drift is not rolled out, nothing is consolidated; expiry goes on all the same",
             "give it a schedule and a duration, or name the reasons it is for",
         )
+
+
+def _zone(view: PoolView) -> str:
+    """In which its schedules count; one that there is not is reported elsewhere."""
+    return (
+        rule_of_budgets.UTC if rule_of_budgets.zone_fault(view.pool) else rule_of_budgets.zone_of(view.pool)
+    )
 
 
 def _is_zero(budget: Budget) -> bool:
@@ -116,17 +123,7 @@ def _opens(budgets: Sequence[Budget], zone: str) -> bool:
 )
 def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
-        zone = rule_of_budgets.zone_of(view.pool)
-        if wrong := rule_of_budgets.zone_fault(view.pool):
-            yield Remark(
-                view.manifest.located,
-                f"metadata.annotations.{labels.TIME_ZONE}",
-                wrong,
-                "until it can be read budgets with a schedule allow nothing",
-                "",
-                severity=_ERROR,
-            )
-            zone = "UTC"
+        zone = _zone(view)
         for index, budget in enumerate(view.pool.spec.disruption.budgets):
             if budget.schedule is None or budget.duration is None:
                 continue

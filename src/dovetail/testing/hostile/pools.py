@@ -267,6 +267,7 @@ POOLS = (
             "annotations": {
                 labels.PAUSE: WORDS,
                 labels.EXPIRATION: LONG,
+                labels.MINIMUM_NODES: "9" * 100_000,
                 labels.TIME_ZONE: "../../etc/passwd",
                 labels.CONFIRM_TERMINATION: "perhaps",
                 labels.NODEPOOL_HASH: "",
