@@ -46,6 +46,21 @@ def test_what_the_nodes_cost_at_list_prices_is_said(tmp_path: Path, capsys: _Tex
         assert (text in capsys.readouterr().out) == told
 
 
+def test_list_prices_are_in_json_and_a_savings_plan_bears_them(tmp_path: Path, capsys: _Text) -> None:
+    path = tmp_path / "all.json"
+    given = overlay("cheap", "c5.4xlarge", price="0.001")
+    path.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [CLASS, POOL, pod("web"), given]})
+    )
+    words = ["plan", "-f", str(path), "--region", "us-east-1", "--work", "100000", "-o", "json"]
+    assert run([*words, "--savings-plan", "10"]) == OK
+    found = json.loads(capsys.readouterr().out)
+    assert found["cost"]["instance"] == 0.001
+    assert found["cost"]["atListPrices"] == pytest.approx(found["cost"]["hourly"] + 0.68 - 0.001)
+    # 0.68 on demand at 28 % less
+    assert found["savingsPlan"]["usedAfter"] == pytest.approx(0.68 * 0.72)
+
+
 def test_resources_of_overlays_hold_pods(tmp_path: Path, capsys: _Text) -> None:
     made = pod("web")
     made["spec"]["containers"][0]["resources"] = {"requests": {_FUSE: "1"}, "limits": {_FUSE: "1"}}

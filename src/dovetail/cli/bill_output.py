@@ -51,13 +51,13 @@ def _price(node: ExistingNode, kind: InstanceType | None, extra: int) -> Price |
     if not here:
         return None
     listed = on_demand(kind, here[0].zone, here[0].price)
-    return Price(here[0].price + extra, listed + extra, here[0].estimated, here[0].price)
+    return Price(here[0].price + extra, listed + extra, here[0].estimated, here[0].asked)
 
 
 def listed_on_demand(nodes: Iterable[ExistingNode], prices: Mapping[str, Price]) -> int:
     """What those of the nodes that run on demand come to at list prices, without their volumes."""
     return sum(
-        prices[node.name].instance
+        prices[node.name].listed
         for node in nodes
         if node.name in prices and _capacity_type(node) not in (labels.SPOT, labels.RESERVED)
     )

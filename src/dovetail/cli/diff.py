@@ -372,7 +372,7 @@ def _terms(reading: Reading, problem: Problem) -> dict[str, Terms]:
 
 def _money(question: Question, before: Problem, after: Problem, going: frozenset[str]) -> tuple[Money, Plan]:
     from dovetail.cli.bill_output import listed_on_demand, node_prices
-    from dovetail.model import labels
+    from dovetail.cli.plan_output import bought_on_demand
 
     search, region = question.search(), question.place.name if question.place else ""
     prices = node_prices(before, region)
@@ -380,7 +380,7 @@ def _money(question: Question, before: Problem, after: Problem, going: frozenset
     plan, base = _replaced(search, after, going), None
     if going:
         base = _replaced(search, before, going)
-    bought = sum(claim.instance_price for claim in plan.claims if claim.capacity_type == labels.ON_DEMAND)
+    bought = bought_on_demand(after, plan)
     kept = sum(price.hourly for price in stay.values())
     money = Money(
         before=sum(price.hourly for price in prices.values()),

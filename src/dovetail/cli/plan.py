@@ -158,7 +158,7 @@ def plan(
     if output != "table" or report is not None:  # a document has a line for each node and pod
         document = {
             **facts(problem, answer, region, more),
-            **plan_output.document(plan, answer.elapsed, nearest, diversity, seen, placed, more),
+            **plan_output.document(problem, plan, answer.elapsed, nearest, diversity, seen, placed, more),
         }
     if buffers is not None:
         kept_lines = list(buffer_lines(buffers))
@@ -183,7 +183,7 @@ def plan(
         tables += lines
         document["cluster"] = bill_document(billed, moves, prices, cut_short=fresh.cut_short)
     if committed is not None:
-        then = listed + plan_output.bought_on_demand(plan, more)
+        then = listed + plan_output.bought_on_demand(problem, plan, more)
         said.append(in_words(committed, listed, then, "with the plan"))
         tables.append(Text(said[-1]))
         document["savingsPlan"] = as_document(committed, listed, then)

@@ -40,6 +40,7 @@ Nearest = Mapping[str, Mapping[str, str]]
 
 
 def document(
+    problem: Problem,
     plan: Plan,
     elapsed: float,
     nearest: Nearest,
@@ -67,6 +68,7 @@ def document(
         ],
         "cost": {
             "hourly": _dollars(plan.cost.hourly),
+            "atListPrices": _dollars(_at_list_prices(plan, problem, more)),
             **_parts(plan.claims, more),
             "expected": _dollars(plan.cost.hourly),
             "likely": _dollars(_likely(plan, more)),
@@ -197,10 +199,14 @@ def _bought(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> Iterator[
         yield from ((claim, one.times) for claim in one.plan.claims)
 
 
-def bought_on_demand(plan: Plan, more: Sequence[Copies]) -> int:
+def bought_on_demand(problem: Problem, plan: Plan, more: Sequence[Copies] = ()) -> int:
     """What its machines on demand come to at list prices, nano-dollars per hour, without their volumes."""
-    found = _bought(plan.claims, more)
-    return sum(times * one.instance_price for one, times in found if one.capacity_type == labels.ON_DEMAND)
+    found, changed = _bought(plan.claims, more), _overlaid(problem)
+    return sum(
+        times * (one.instance_price + changed.get(_offer(one), 0))
+        for one, times in found
+        if one.capacity_type == labels.ON_DEMAND
+    )
 
 
 def _parts(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> dict[str, float]:
@@ -504,17 +510,28 @@ def facts(
 
 def _at_list_prices(plan: Plan, problem: Problem, more: Sequence[Copies]) -> int:
     """What it costs where no NodeOverlay changes a price, in nano-dollars per hour."""
-    changed = {
+    changed = _overlaid(problem)
+    return plan.cost.hourly + sum(
+        times * changed.get(_offer(one), 0) for one, times in _bought(plan.claims, more)
+    )
+
+
+_Offer = tuple[str, str, str, str]  # pool, instance type, zone, capacity type
+
+
+def _overlaid(problem: Problem) -> dict[_Offer, int]:
+    """How much more the cloud asks than NodeOverlays say, where they say something."""
+    return {
         (pool.name, kind.name, one.zone, one.capacity_type): one.list_price - one.price
         for pool in problem.pools
         for kind in pool.instance_types
         for one in kind.offerings
         if one.list_price
     }
-    return plan.cost.hourly + sum(
-        times * changed.get((one.pool, one.instance_type, one.zone, one.capacity_type), 0)
-        for one, times in _bought(plan.claims, more)
-    )
+
+
+def _offer(one: PlannedClaim) -> _Offer:
+    return one.pool, one.instance_type, one.zone, one.capacity_type
 
 
 def fact_lines(

@@ -36,13 +36,13 @@ _GROUP = "eks.amazonaws.com/nodegroup"
 class Price:
     """Of a node, all parts of it, in nano-dollars per hour; `on_demand` is the same machine's on demand.
 
-    `instance` is the part that is for the instance alone.
+    `listed` is what the cloud asks for the instance alone, whatever NodeOverlays say.
     """
 
     hourly: int
     on_demand: int
     estimated: bool = False
-    instance: int = 0
+    listed: int = 0
 
 
 Prices = Mapping[str, Price]  # by name of node; what is not there is unknown
@@ -248,9 +248,12 @@ def _planned(claim: PlannedClaim, problem: Problem, asked: Mapping[str, Pod]) ->
 
 def bought_price(claim: PlannedClaim, problem: Problem) -> Price:
     """Of a node to buy."""
-    listed = on_demand(_kind(claim, problem), claim.zone, claim.instance_price)
+    kind, offer = _kind(claim, problem), (claim.zone, claim.capacity_type)
+    listed = on_demand(kind, claim.zone, claim.instance_price)
+    asked = (one.list_price for one in kind.offerings if (one.zone, one.capacity_type) == offer)
     extra = claim.price - claim.instance_price
-    return Price(claim.price, extra + listed, claim.price_estimated, claim.instance_price)
+    of_cloud = next(asked, 0) or claim.instance_price
+    return Price(claim.price, extra + listed, claim.price_estimated, of_cloud)
 
 
 def _kind(claim: PlannedClaim, problem: Problem) -> InstanceType:

@@ -399,7 +399,7 @@ class _Course:
 
     def _on_demand(self) -> int:
         return sum(
-            self._prices[node.name].instance
+            self._prices[node.name].listed
             for node in self._standing.nodes
             if node.name in self._prices and node.labels.get(labels.CAPACITY_TYPE) != labels.SPOT
         )

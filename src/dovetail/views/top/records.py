@@ -36,7 +36,6 @@ class Replay:
         self._documents: dict[tuple[str, str], dict[str, Any]] = {}  # of what is there: by kind and key
         self._instances: dict[str, Record] = {}  # claim -> what the cloud gave for it
         self._unclaimed: defaultdict[tuple[str, str], list[Record]] = defaultdict(list)  # by type and zone
-        self._prices: dict[str, int] = {}  # claim -> what a plan said that it costs
 
     def read(self, record: Record) -> None:
         """Take in one record; kinds that say nothing about objects are passed over."""
@@ -50,10 +49,6 @@ class Replay:
                 self._node(record)
             case "claim.created" | "claim.condition" | "claim.deleted":
                 self._claim(record)
-            case "decision" | "disruption":
-                for one in (*record.get("claims", ()), *record.get("bought", ())):
-                    if isinstance(one, dict) and "price" in one:
-                        self._prices[one["claim"]] = one["price"]
             case "event":
                 kind, _, key = record["object"].partition("/")
                 self._board.note(record["t"], kind, key, f"{record['reason']}: {record['message']}")
@@ -84,15 +79,17 @@ class Replay:
         claim = record.get("claim", "")
         if claim:
             self._instances[claim] = record
-            self._price(record["instance"], record, claim)
+            self._price(record["instance"], record)
             self._stamp(claim, record)
         else:
             self._unclaimed[record["instanceType"], record["zone"]].append(record)
 
-    def _price(self, provider: str, record: Record, claim: str) -> None:
-        price = record.get("price", self._prices.get(claim))
-        if price is not None:
-            self._board.cost(provider, price)
+    def _price(self, provider: str, started: Record) -> None:
+        """What is paid for it, where the log says it. What a plan said of it may be a NodeOverlay's price, or
+        that of another type.
+        """
+        if "price" in started:
+            self._board.cost(provider, started["price"])
 
     def _stamp(self, name: str, started: Record) -> None:
         """The claim has its instance."""
@@ -127,7 +124,7 @@ class Replay:
             started = waiting.pop(0)
         provider = started["instance"] if started is not None else f"log:///{name}"
         if started is not None:
-            self._price(provider, started, claim)
+            self._price(provider, started)
         source = record if record.get("instanceType") else (started or record)
         amounts = record.get("allocatable") or (started or {}).get("allocatable", {})
         document = self._documents.get(("NodeClaim", claim))
