@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from operated import WORK_PER_SECOND, Operated, play, pod, pool, replicas
 from stories import falls_ill, six_nodes
+from test_capacity_buffers import buffer, template
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
@@ -212,3 +213,31 @@ def test_a_client_that_only_reads_refuses_to_write() -> None:
                 await write
 
     play(script)
+
+
+def test_room_of_buffers_is_not_taken_for_empty_and_what_they_lack_is_reported() -> None:
+    gates = FeatureGates(capacity_buffer=True)
+
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(disruption=EAGER), template(), buffer())
+        await world.clock.sleep(3 * MINUTE)
+        assert len(world.state.all(Node)) == 1
+        await world.stop()  # what comes now stays
+        await world.clock.sleep(20 * MINUTE)
+        assert not world.records("observed.room")
+        world.create(buffer("more", podTemplateRef={"name": "unit"}, replicas=9))
+        await world.clock.sleep(20 * MINUTE)
+
+    world, seen = observed(script, gates, gates=gates)
+    assert not world.records("observed.disruption")
+    assert len(world.records("observed.room")) == 1
+    assert seen.observation.tally.here.launches == 0
+
+
+def test_without_the_gate_a_node_with_room_of_a_buffer_is_empty() -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(disruption=EAGER), template(), buffer())
+        await world.clock.sleep(10 * MINUTE)
+
+    world, _ = observed(script, gates=FeatureGates(capacity_buffer=True))
+    assert world.records("observed.disruption")

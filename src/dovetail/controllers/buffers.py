@@ -77,6 +77,10 @@ class Buffers:
         """True iff there is any buffer."""
         return bool(self._kept)
 
+    def known(self) -> frozenset[str]:
+        """Keys of all buffers."""
+        return frozenset(self._kept)
+
     def pods(self) -> dict[str, tuple[Pod, ...]]:
         """By key of a buffer that wants any, its virtual pods, in order of key.
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from dovetail.api.meta import Object
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
+from dovetail.controllers.buffers import Buffers
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidation import Consolidation
 from dovetail.controllers.disruption.efficiency import Efficiency
@@ -18,6 +19,7 @@ from dovetail.controllers.nodeoverlay import NodeOverlays
 from dovetail.controllers.observation.disruptions import ObservedDisruption
 from dovetail.controllers.observation.launches import ObservedLaunches
 from dovetail.controllers.observation.rival import Rival
+from dovetail.controllers.observation.room import ObservedRoom
 from dovetail.controllers.observation.tally import Tally, table
 from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
@@ -53,6 +55,7 @@ class Observation:
         self._overlays, self._imagined_overlays = (
             Overlays(enabled=settings.gates.node_overlay) for _ in range(2)
         )
+        self._buffers = Buffers(enabled=settings.gates.capacity_buffer)
         self.watches = Watches(
             self._client,
             self.state.kinds,
@@ -104,11 +107,13 @@ class Observation:
     def _disruption(self) -> ObservedDisruption:
         context, planner = self._context(self._imagined), self._ports.planner
         options, intake = self._settings.consolidation(), self._intake(context)
+        reserving = Intake(context, self._settings.provisioning().solver, reserves=context.buffers.enabled)
         what_if = WhatIf(context, planner, intake, options.deadline)
         moves = MoveBook(context, options.moves_per_pod)
-        consolidation = Consolidation(context, planner, intake, moves, options)
+        consolidation = Consolidation(context, planner, reserving, moves, options)
         asked = tuple(methods(context, self._settings, what_if, moves, consolidation))
-        return ObservedDisruption(context, asked, self.tally)
+        room = ObservedRoom(context, planner, intake, self._settings.provisioning().deadline)
+        return ObservedDisruption(context, asked, self.tally, room)
 
     async def _report(self) -> None:
         while True:
@@ -124,6 +129,7 @@ class Observation:
             nomination_window=self._settings.nomination_window,
             watch_synced=self.synced,
             default_constraints=self._settings.default_constraints,
+            buffers=self._settings.gates.capacity_buffer,
             overlays=self._settings.gates.node_overlay,
             on_error=self._panics.caught,
         )
@@ -150,6 +156,7 @@ class Observation:
             brakes,
             self._panics,
             overlays=self._overlays if state is self.state else self._imagined_overlays,
+            buffers=self._buffers,
             writes_costs=self._settings.gates.pod_deletion_cost_management,
         )
 

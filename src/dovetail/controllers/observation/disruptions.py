@@ -7,6 +7,7 @@ from dovetail.base.errors import PlannerFailed
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.views import node_views
+from dovetail.controllers.observation.room import ObservedRoom
 from dovetail.controllers.observation.tally import Tally
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, moved_pods
@@ -23,8 +24,11 @@ class ObservedDisruption:
     The state that it is given is its own: no other reader may take those marks for true.
     """
 
-    def __init__(self, context: Context, methods: tuple[Method, ...], tally: Tally) -> None:
+    def __init__(
+        self, context: Context, methods: tuple[Method, ...], tally: Tally, room: ObservedRoom
+    ) -> None:
         self._context = context
+        self._room = room
         self._methods = methods
         self._tally = tally
         self._known: frozenset[_Key] = frozenset()  # what the search before this one found
@@ -46,6 +50,7 @@ class ObservedDisruption:
         """One search from the cluster as it is to its end."""
         found: list[Command] = []
         state = self._context.state
+        await self._room.look()
         try:
             while not self._context.brakes.disruption_paused(None):
                 command = await self._next(found)

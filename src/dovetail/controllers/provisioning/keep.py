@@ -7,15 +7,15 @@ keeps a pod from its node, buffers buy nothing of that pool, and give up its nod
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import PlannerFailed, in_one_line
 from dovetail.controllers.context import Context
-from dovetail.controllers.provisioning.buy import Buyer
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.pods import ignored
 from dovetail.disrupt.pods import reschedulable
@@ -28,10 +28,17 @@ _MOVES = 2 * MINUTE  # how long purchases wait for pods that move
 Ask = Callable[[Problem], Awaitable[Plan]]
 
 
+class Buys(Protocol):
+    """What Buyer does."""
+
+    async def buy(self, claims: Sequence[PlannedClaim], bought: list[tuple[str, PlannedClaim]]) -> None:
+        """See Buyer."""
+
+
 class RoomKeeper:
     """Virtual pods are never bound, nominated or told anything: their buffers have conditions."""
 
-    def __init__(self, context: Context, intake: Intake, buyer: Buyer, ask: Ask) -> None:
+    def __init__(self, context: Context, intake: Intake, buyer: Buys, ask: Ask) -> None:
         self._context = context
         self._intake = intake
         self._buyer = buyer

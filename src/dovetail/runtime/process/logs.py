@@ -266,6 +266,16 @@ _LINES: dict[str, Line] = {
         "would have found no place for pod(s)",
         lambda one: {"Pods": shortened(one["pods"])},
     ),
+    "observed.room": Line(
+        "info",
+        "observer",
+        "would have launched nodeclaim(s) for capacitybuffer(s)",
+        lambda one: {
+            "nodeclaims": len(one["nodes"]),
+            "instance-types": shortened(one["nodes"]),
+            "hourly-cost": _dollars(one["hourly"]),
+        },
+    ),
     "observed.disruption": Line(
         "info",
         "observer",
