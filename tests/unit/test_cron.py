@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.units.cron import NEVER, Cron
+from dovetail.base.clock import SECOND
+from dovetail.units.cron import NEVER, Cron, schedule_of_jobs
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 HOUR = 3_600_000_000_000
@@ -77,3 +80,25 @@ def test_daily_hits_are_at_most_a_day_away_and_on_time(minute: int, hour: int, s
     hit = Cron.parse(f"{minute} {hour} * * *").next_after(now)
     assert now < hit <= now + 24 * HOUR
     assert hit % (24 * HOUR) == (hour * 60 + minute) * 60_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [("@every 5m", 300), ("@every 1h30m", 5400), ("@every 10ms", 1), ("*/5 * * * *", 300)],
+)
+def test_the_next_job_of_a_schedule(text: str, after: int) -> None:
+    assert schedule_of_jobs(text).next_after(0) == after * SECOND
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("TZ=Asia/Seoul 0 9 * * *", "write timeZone: Asia/Seoul and schedule: '0 9 * * *'"),
+        ("CRON_TZ=UTC @daily", "write timeZone: UTC and schedule: '@daily'"),
+        ("@every soon", "is not a cron schedule"),
+        ("@every", "is not a cron schedule"),
+    ],
+)
+def test_what_is_no_schedule_of_jobs(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        schedule_of_jobs(text)

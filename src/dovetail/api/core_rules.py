@@ -278,10 +278,10 @@ def room_not_negative(node: Value) -> bool:
 
 def _schedule_fault(spec: Value) -> str:
     """What is wrong with the schedule of a CronJob; empty when it is fine."""
-    from dovetail.units.cron import Cron  # and time zones, which few manifests need
+    from dovetail.units.cron import schedule_of_jobs  # and time zones, which few manifests need
 
     try:
-        Cron.parse(spec["schedule"], spec.get("timeZone", "UTC"))
+        schedule_of_jobs(spec["schedule"], spec.get("timeZone", "UTC"))
     except ValueError as error:
         return str(error)
     return ""

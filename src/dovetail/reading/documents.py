@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from dovetail.reading.yamltext import read_yaml
 
 # How YAML begins, and JSON never: files are called by the wrong name.
 _YAML = re.compile(rb"\s*(?:---|%YAML|#|[A-Za-z][\w-]*:(?:\s|$))")
+_LONG = 8 << 20  # bytes of YAML after which a user may ask whether anything happens
+_A_SECOND = 4 << 20  # bytes of a dump in YAML: 10.7 MB were read in 2.6 s, the same objects in JSON in 0.2 s
 _DEEPEST_LIST = 8  # lists in lists
 _LIST = 'several objects are a List: {"apiVersion": "v1", "kind": "List", "items": [...]}'
 
@@ -95,6 +98,10 @@ def _parsed(text: Text) -> Iterator[Located]:
     if called_json and not _YAML.match(text.written):
         return read_json(text.written, text.source) if begin else iter(())
     if begin not in (b"{", b"["):
+        if len(text.written) > _LONG and sys.stderr.isatty():
+            size, seconds = len(text.written) >> 20, len(text.written) // _A_SECOND
+            said = f"Reading {size} MiB of YAML for about {seconds} s; JSON (-o json) takes a tenth."
+            print(said, file=sys.stderr)
         return read_yaml(text.text, text.source)
     try:
         return iter(tuple(read_json(text.written, text.source)))

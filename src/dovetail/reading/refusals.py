@@ -85,7 +85,7 @@ def filled_in(variable: str, source: str) -> str:
     if source.endswith(".tf"):
         return ""
     name = "FILE" if source == STDIN else source
-    return f"fill {variable} in: envsubst < {name} | dovetail plan -f -"
+    return f"fill {variable} in, as envsubst < {name} does"
 
 
 def unknown_field(schema: Schema, path: str, located: Located) -> InputError:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from dovetail.base.clock import SECOND
+from dovetail.units.duration import parse_duration
 
 # Later than any instant that matters: the answer for a date that does not exist (30 February).
 NEVER = 2**63 - 1
@@ -26,6 +27,8 @@ _NAMED = {
 }
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_EVERY = re.compile(r"@every +(\S+)")
+_ZONES = ("TZ=", "CRON_TZ=")
 _ITEM = re.compile(r"(?:[*?]|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d{1,9}))?", re.ASCII)
 
 
@@ -107,6 +110,34 @@ class Cron:
         An hour that the zone skips in spring is made up for right after the gap.
         """
         return _next(self.fields, self.zone, nanoseconds // SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """A schedule of a fixed distance, counted from the hit before: `@every 1h30m`."""
+
+    seconds: int
+
+    def next_after(self, nanoseconds: int) -> int:
+        return (nanoseconds // SECOND + self.seconds) * SECOND
+
+
+def schedule_of_jobs(text: str, zone: str = "UTC") -> Cron | Every:
+    """The schedule of a CronJob; raises ValueError with what would be valid."""
+    if text.startswith(_ZONES):
+        named, _, rest = text.partition(" ")
+        raise ValueError(
+            f"{text!r} names a time zone, for which there is a field: write timeZone: "
+            f"{named.partition('=')[2]} and schedule: {rest.strip()!r}"
+        )
+    distance = _EVERY.fullmatch(text.strip())
+    if distance is None:
+        return Cron.parse(text, zone)
+    _zone(zone)
+    try:
+        return Every(max(parse_duration(distance[1]) // SECOND, 1))
+    except ValueError as error:
+        raise ValueError(_complaint(text, str(error))) from None
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ import msgspec
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
 from dovetail.reading import Located
+from dovetail.reading.sources import decoded
 from dovetail.reading.yamltext import read_documents
 from dovetail.simulate.scenario.changed import Change, with_fields
 
@@ -39,10 +40,9 @@ class Document:
         """Raises InputError when the file cannot be read or is not one YAML document."""
         source = str(path)
         try:
-            found = read_documents(path.read_text("utf-8"), source)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise InputError(f"cannot read the file: {reason}", source=source) from None
+            found = read_documents(decoded(source), source)
+        except OSError as error:
+            raise InputError(f"cannot read the file: {error.strerror}", source=source) from None
         if len(found) != 1:
             raise InputError(f"expected one document, found {len(found)}", source=source)
         return Document(source, found[0])

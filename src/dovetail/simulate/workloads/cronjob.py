@@ -11,7 +11,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model.podtemplate import owner_reference
 from dovetail.simulate.workloads.base import Controller
 from dovetail.simulate.workloads.job import finished
-from dovetail.units.cron import Cron
+from dovetail.units.cron import schedule_of_jobs
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 
@@ -30,7 +30,7 @@ def decide(spec: CronJobSpec, last: int, now: int, running: int) -> Run:
     """
     if spec.suspend:
         return Run()
-    cron = Cron.parse(spec.schedule, spec.time_zone or "UTC")
+    cron = schedule_of_jobs(spec.schedule, spec.time_zone or "UTC")
     hit, following = None, cron.next_after(last)
     while following <= now:
         hit, following = following, cron.next_after(following)
@@ -85,7 +85,7 @@ class CronJobs(Controller):
         cron_job = self.view.get(CronJob, key)
         if cron_job is None or cron_job.spec.suspend:
             return None
-        return Cron.parse(cron_job.spec.schedule, cron_job.spec.time_zone or "UTC").next_after(
+        return schedule_of_jobs(cron_job.spec.schedule, cron_job.spec.time_zone or "UTC").next_after(
             self.clock.now()
         )
 
