@@ -234,24 +234,39 @@ def _spread(pod: Pod, feasible: Sequence[NodeView], view: ClusterView) -> list[i
     rules = _soft_rules(pod, view)
     if not rules:
         return [0] * len(feasible)
-    placed = [all(rule.key in node.labels for rule in rules) for node in feasible]
-    totals = [0.0] * len(feasible)
-    for rule in rules:
-        here = {node.labels[rule.key] for node, fine in zip(feasible, placed, strict=True) if fine}
-        weight = math.log((len(feasible) if rule.key == labels.HOSTNAME else len(here)) + 2)
-        for i, node in enumerate(feasible):
-            if placed[i]:
-                totals[i] += rule.per_domain.get(node.labels[rule.key], 0) * weight + (rule.max_skew - 1)
-    return _crowded(totals, placed)
+    domains = [[node.labels.get(rule.key) for node in feasible] for rule in rules]
+    placed = [None not in own for own in zip(*domains, strict=True)]
+    weights = []
+    for rule, domain in zip(rules, domains, strict=True):
+        here = len(feasible)
+        if rule.key != labels.HOSTNAME:
+            here = len({name for name, fine in zip(domain, placed, strict=True) if fine})
+        weights.append((math.log(here + 2), rule.max_skew - 1))
+    counts = [
+        [rule.per_domain.get(name or "", 0) for name in domain]
+        for rule, domain in zip(rules, domains, strict=True)
+    ]
+    return _crowded(list(zip(*counts, strict=True)), placed, weights)
 
 
-def _crowded(totals: list[float], placed: list[bool]) -> list[int]:
-    """The emptiest gets the most; nodes that lack a label of the constraints get nothing."""
-    rounded = [round(total) for total in totals]
-    ranked = [total for total, fine in zip(rounded, placed, strict=True) if fine]
-    low, high = min(ranked, default=0), max(ranked, default=0)
-    scores = [_TOP if high == 0 else _TOP * (high + low - total) // high for total in rounded]
-    return [score if fine else 0 for score, fine in zip(scores, placed, strict=True)]
+def _crowded(
+    counts: list[tuple[int, ...]], placed: list[bool], weights: list[tuple[float, int]]
+) -> list[int]:
+    """The emptiest gets the most; nodes that lack a label of the constraints get nothing.
+
+    Pods per constraint in the domains of each node: worked out once for those that have as many.
+    """
+    totals = {}
+    for own in {own for own, fine in zip(counts, placed, strict=True) if fine}:
+        total = 0.0
+        for count, (weight, spare) in zip(own, weights, strict=True):
+            total += count * weight + spare
+        totals[own] = round(total)
+    low, high = min(totals.values(), default=0), max(totals.values(), default=0)
+    scores = {
+        own: _TOP if high == 0 else _TOP * (high + low - total) // high for own, total in totals.items()
+    }
+    return [scores[own] if fine else 0 for own, fine in zip(counts, placed, strict=True)]
 
 
 def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> list[int]:
