@@ -122,10 +122,11 @@ def _stabilise(
     current: int, recommended: int, now: int, remembered: Sequence[tuple[int, int]], windows: tuple[int, int]
 ) -> int:
     """No higher than the lowest of the up window allows, no lower than the highest of the down window."""
-    up_window, down_window = windows
-    lowest = min([recommended, *(value for at, value in remembered if at > now - up_window * SECOND)])
-    highest = max([recommended, *(value for at, value in remembered if at > now - down_window * SECOND)])
-    return min(max(current, lowest), highest)
+    lately, long = (
+        [value for at, value in remembered if at > now - window * SECOND] if window else []
+        for window in windows
+    )
+    return min(max(current, min([recommended, *lately])), max([recommended, *long]))
 
 
 def _bounded(

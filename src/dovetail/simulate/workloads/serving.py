@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dovetail.api.core import PodSpec
 from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.base.clock import SECOND
+from dovetail.base.memo import by_identity
 from dovetail.model.resources import CPU
 from dovetail.simulate.scenario.traffic import Curve, load, share
 from dovetail.simulate.workloads.base import Means
@@ -16,6 +17,7 @@ from dovetail.simulate.workloads.view import View
 from dovetail.units.quantity import Quantity
 
 STEP = 5  # seconds
+_SPECS = 1024  # of pods, of which the sums are known: each service asks every few seconds
 _WINDOW = 3  # steps: metrics are means over 15 s, as metrics-server keeps them
 
 
@@ -26,12 +28,14 @@ def pod_count(view: View, workload: Deployment | StatefulSet, *standings: Standi
     return sum(view.count(replica_set, *standings) for replica_set in view.owned(workload, ReplicaSet))
 
 
+@by_identity(_SPECS)
 def cpu_request(spec: PodSpec) -> int:
     """Milli-CPU that the containers of a pod ask for."""
     zero = Quantity(0)
     return sum(item.resources.requests.get(CPU, zero).milli() for item in spec.containers)
 
 
+@by_identity(_SPECS)
 def cpu_capacity(spec: PodSpec) -> int:
     """Milli-CPU that a pod may use: per container its limit, its request without one."""
     zero = Quantity(0)

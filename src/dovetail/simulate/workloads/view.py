@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Object
@@ -31,7 +31,7 @@ class View:
         self._standings: dict[str, tuple[str, Standing]] = {}
         self._counts: dict[str, dict[Standing, int]] = {}
         # What `owned` answered, by UID of the owner and kind name, until a child of that owner changes.
-        self._owned: dict[str, dict[str, tuple[Object, ...]]] = {}
+        self._owned: dict[str, dict[str, tuple[Any, ...]]] = {}
         # Name of a node -> pods bound to it; those of these names that no known node has.
         self._bound: dict[str, int] = {}
         self._nodeless: set[str] = set()
@@ -143,7 +143,7 @@ class View:
             children = self._children.get(owner.metadata.uid, {})
             found = (self.get(kind, key) for name, key in children if name == kind.KIND)
             known[kind.KIND] = tuple(obj for obj in found if obj is not None and not self.is_deleting(obj))
-        return cast("tuple[T, ...]", known[kind.KIND])
+        return known[kind.KIND]
 
     def leaving(self, owner: Object, kind: type[T]) -> tuple[T, ...]:
         """The objects of `kind` whose controller is `owner` and that are on their way out."""
