@@ -282,7 +282,7 @@ def test_volume_filters() -> None:
     assert check(with_claims("late"), "c1", view) == ()
     assert check(with_claims("a", "late"), "a1", view) == ("node(s) exceed max volume count",)
     message = unschedulable_message(with_claims("missing"), view)
-    assert message.startswith('0/2 nodes are available: persistentvolumeclaim "missing" not found. ')
+    assert message == '0/2 nodes are available: persistentvolumeclaim "missing" not found. not found'
 
 
 def test_view_follows_pods_and_nodes() -> None:

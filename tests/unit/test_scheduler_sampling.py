@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.model import labels
+from dovetail.model.cluster_view import ClusterView, NodeView
 from dovetail.model.filters import feasible_nodes, unschedulable_message
-from dovetail.model.selector import node_rule
+from dovetail.model.selector import named_nodes, node_rule
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
-from dovetail.simulate.scheduler.sampling import NodeList, enough, named_nodes
+from dovetail.simulate.scheduler.sampling import NodeList, enough
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,56 @@ def test_pods_that_name_their_nodes(terms: list[Any] | None, named: set[str] | N
     assert named_nodes(node_rule(pod("p", terms))) == named
 
 
+NOT_HELPFUL = (
+    " no new claims to deallocate, "
+    "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+)
+NOT_MATCHED, NOT_NAMED = (
+    "node(s) didn't match Pod's node affinity/selector",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+)
+
+
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        ([{"matchFields": [of_names("n0"), of_names("n1")]}], "pod affinity terms conflict. not found"),
+        ([{"matchFields": [of_names("gone")]}], f"3 {NOT_NAMED}."),
+        (
+            [{"matchFields": [of_names("n0")], "matchExpressions": [EXISTS]}],
+            f"1 {NOT_MATCHED}, 2 {NOT_NAMED}.",
+        ),
+        (
+            [{"matchFields": [of_names("n0"), of_names("n0", operator="NotIn")]}],
+            f"1 {NOT_MATCHED}, 2 {NOT_NAMED}.",
+        ),
+        (
+            [{"matchFields": [of_names("n0", operator="NotIn")], "matchExpressions": [EXISTS]}],
+            f"3 {NOT_MATCHED}.",
+        ),
+        ([{}, {"matchFields": [of_names("gone")]}], f"3 {NOT_MATCHED}."),
+        (
+            [{"matchFields": [of_names("n2")]}],
+            f"1 Insufficient cpu, 2 {NOT_NAMED}.",
+        ),
+    ],
+)
+def test_what_is_said_of_nodes_that_a_pod_does_not_name(terms: list[Any], told: str) -> None:
+    """As a real scheduler (1.36.3) wrote it."""
+    amounts = ("2", "2", "500m")
+    nodes = [
+        decode(
+            {"metadata": {"name": f"n{index}"}, "status": {"allocatable": {"cpu": cpu, "pods": "9"}}}, Node
+        )
+        for index, cpu in enumerate(amounts)
+    ]
+    view = ClusterView(nodes=[NodeView.of(node) for node in nodes])
+    asked = pod("p", terms)
+    ending = "" if told.endswith("not found") else NOT_HELPFUL
+    assert feasible_nodes(asked, view) == []
+    assert unschedulable_message(asked, view) == f"0/3 nodes are available: {told}{ending}"
+
+
 def pod(name: str, terms: list[Any] | None = None) -> Pod:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     spec: dict[str, Any] = {"containers": [{"resources": {"requests": {"cpu": "1"}}}]}
@@ -170,7 +221,9 @@ def test_a_pod_that_no_node_may_take_is_told_of_all() -> None:
     verdict = it.judge(pod("p"))
     assert verdict.message.startswith("0/150 nodes are available: 150 Insufficient cpu.")
     named = it.judge(pod("named", [{"matchFields": [of_names("n007")]}]))
-    assert named.message.startswith("0/150 nodes are available: 1 Insufficient cpu, 149 node(s) didn't match")
+    assert named.message.startswith(
+        "0/150 nodes are available: 1 Insufficient cpu, 149 node(s) didn't satisfy"
+    )
 
 
 def test_what_is_known_of_nodes_is_what_the_filters_say_of_them() -> None:

@@ -18,7 +18,7 @@ from dovetail.model.affinity import AffinityRule, NamespaceLabels
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.ports import port_error
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from dovetail.model.selector import node_term, node_terms
+from dovetail.model.selector import named_nodes, node_term, node_terms
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, NO_SCHEDULE, untolerated
 from dovetail.model.volumes import ClaimUse, VolumeIndex, claim_uses, volume_limit_error
@@ -75,6 +75,11 @@ def taints(facts: PodFacts, node: NodeView) -> Reasons:
 
 
 _NOT_MATCHED = (Reason("node(s) didn't match Pod's node affinity/selector", by=NODE_AFFINITY),)
+
+
+# Of nodes that no alternative names where each of them names some: the scheduler looks at no others.
+_NOT_NAMED = (Reason(f"node(s) didn't satisfy plugin(s) [{NODE_AFFINITY}]", by=NODE_AFFINITY),)
+_CONFLICT = "pod affinity terms conflict"
 
 
 def node_affinity(facts: PodFacts, node: NodeView) -> Reasons:
@@ -432,7 +437,16 @@ class Placement:
     @cached_property
     def nowhere(self) -> str:
         """Why no node can be considered at all; '' usually."""
-        return pod_reason(self.facts, self.view.volumes)
+        return _CONFLICT if self._conflict else pod_reason(self.facts, self.view.volumes)
+
+    @cached_property
+    def named(self) -> frozenset[str] | None:
+        """See `named_nodes`."""
+        return named_nodes(self.facts.node_rule)
+
+    @property
+    def _conflict(self) -> bool:
+        return self.named is not None and not self.named
 
     @cached_property
     def spread(self) -> tuple[SpreadCount, ...]:
@@ -461,7 +475,7 @@ class Placement:
     def alone(self, node: NodeView) -> Reasons:
         """The filters that look at this node only."""
         if self.nowhere:
-            return (Reason(self.nowhere, by=VOLUME_BINDING),)
+            return (Reason(self.nowhere, by=NODE_AFFINITY if self._conflict else VOLUME_BINDING),)
         for of_node in _OF_NODE:
             if found := of_node(self.facts, node):
                 return found
@@ -539,13 +553,19 @@ def refusal(counts: Mapping[Reasons, int], preemption: str, nowhere: str = "") -
         for one in reasons:
             texts[one.text] += nodes
     message = f"0/{sum(counts.values())} nodes are available: {nowhere or _histogram(texts)}."
+    if nowhere:  # what comes after looks for a state that the filters did not come to write
+        return f"{message} not found"
     return f"{message} no new claims to deallocate, preemption: {preemption}" if preemption else message
 
 
 def examine_all(pod: Pod, view: ClusterView, nominated: Nominated = _no_nominations) -> Examination:
     """Ask the filters about every node."""
     placement = Placement(pod, view)
-    found = {name: placement.examine(node, nominated(name)) for name, node in sorted(view.nodes.items())}
+    named = view.nodes.keys() if placement.nowhere or placement.named is None else placement.named
+    found = {
+        name: placement.examine(node, nominated(name)) if name in named else _NOT_NAMED
+        for name, node in sorted(view.nodes.items())
+    }
     return Examination(found, placement.nowhere if found else "")
 
 

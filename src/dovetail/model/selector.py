@@ -16,6 +16,7 @@ from dovetail.api.meta import LabelSelector
 from dovetail.base.memo import by_identity
 from dovetail.model.label_values import SelectorLike, integer
 
+_NODE_NAME = "metadata.name"  # the one field that terms may ask for
 _TEXT_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt"}
 _TERM = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<missing>[^\s,()!=<>]+)"
@@ -150,7 +151,7 @@ class NodeTerm:
         """True iff a node of this name and these labels satisfies the term; an empty term matches none."""
         if not self.labels.expressions and not self.fields.expressions:
             return False
-        return self.labels.matches(labels) and self.fields.matches({"metadata.name": name})
+        return self.labels.matches(labels) and self.fields.matches({_NODE_NAME: name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,26 @@ class NodeRule:
         if not self.selector.matches(labels):
             return False
         return self.terms is None or any(term.matches(name, labels) for term in self.terms)
+
+
+def named_nodes(rule: NodeRule) -> frozenset[str] | None:
+    """The nodes that every alternative of the rule names; None where some other node may be meant.
+
+    The scheduler then looks at no others. Where the alternatives contradict themselves the set is empty.
+    """
+    if not rule.terms:
+        return None
+    found: set[str] = set()
+    for term in rule.terms:
+        lists = [
+            frozenset(item.values)
+            for item in term.fields.expressions or ()
+            if item.key == _NODE_NAME and item.operator == "In"
+        ]
+        if not lists:
+            return None
+        found |= frozenset.intersection(*lists)
+    return frozenset(found)
 
 
 def node_terms(selector: NodeSelector) -> tuple[NodeTerm, ...]:

@@ -29,7 +29,7 @@ from dovetail.model.filters import (
 )
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.preemption import Preemption, preempt
-from dovetail.simulate.scheduler.sampling import enough, named_nodes
+from dovetail.simulate.scheduler.sampling import enough
 
 _KINDS = 128  # of pods, of which is remembered what nodes are to them
 _CHANGES = 8_192  # of nodes, that are kept at least
@@ -240,7 +240,7 @@ class Feasibility:
         if known is not None:
             return known
         placement = Placement(pod, view)
-        named = named_nodes(placement.facts.node_rule)
+        named = placement.named
         names = self._cluster.order.names if named is None else sorted(named & view.nodes.keys())
         if placement.nowhere or not names:
             verdict = self._refusal(pod, examine_all(pod, view, ahead), ahead)

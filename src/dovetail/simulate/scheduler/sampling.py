@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 
 from dovetail.model import labels
-from dovetail.model.selector import NodeRule
 
 _ALL_BELOW = 100
 _LEAST_PERCENT = 5
-_NAME = "metadata.name"
 
 
 def enough(nodes: int) -> int:
@@ -28,26 +26,6 @@ def enough(nodes: int) -> int:
         return nodes
     percent = max(_LEAST_PERCENT, 50 - nodes // 125)
     return max(_ALL_BELOW, nodes * percent // 100)
-
-
-def named_nodes(rule: NodeRule) -> frozenset[str] | None:
-    """The nodes that every alternative of the rule names; None where some other node may be meant.
-
-    The scheduler then looks at no others. Where the alternatives contradict themselves the set is empty.
-    """
-    if not rule.terms:
-        return None
-    found: set[str] = set()
-    for term in rule.terms:
-        lists = [
-            frozenset(item.values)
-            for item in term.fields.expressions or ()
-            if item.key == _NAME and item.operator == "In"
-        ]
-        if not lists:
-            return None
-        found |= frozenset.intersection(*lists)
-    return frozenset(found)
 
 
 class NodeList:
