@@ -86,7 +86,6 @@ def test_when_a_schedule_holds(schedule: str, duration: str, time: str, active: 
         "5-1 * * * *",
         "1-2-3 * * * *",
         "@dailyx",
-        "@every 1h",
         "TZ=Asia/Seoul 0 9 * * *",
         "0 9 * * * *",
         "0 9 * *",

@@ -311,3 +311,129 @@ def test_a_spec_that_is_no_json_is_refused_and_not_taken_for_another(value: Any)
     admit(pod(priority=None))
     with pytest.raises((Invalid, BadRequest)):
         admit(pod(priority=value))
+
+
+ZONE = "topology.kubernetes.io/zone"
+_APP = {"matchLabels": {"app": "a"}}
+
+
+def _spread(**fields: Any) -> dict[str, Any]:
+    one = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", **fields}
+    return {"topologySpreadConstraints": [one]}
+
+
+def _beside(**fields: Any) -> dict[str, Any]:
+    term = {"topologyKey": ZONE, "labelSelector": _APP, **fields}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def _near(key: str) -> dict[str, Any]:
+    expression = {"key": key, "operator": "Exists"}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "at", "told"),
+    [
+        (_spread(topologyKey=""), "topologySpreadConstraints[0].topologyKey", "can not be empty"),
+        (
+            _spread(matchLabelKeys=["v"]),
+            "topologySpreadConstraints[0].matchLabelKeys",
+            "must not be specified when labelSelector is not set",
+        ),
+        (
+            _spread(matchLabelKeys=["a b"], labelSelector={}),
+            "topologySpreadConstraints[0].matchLabelKeys",
+            "a b",
+        ),
+        (
+            {"topologySpreadConstraints": _spread(labelSelector=_APP)["topologySpreadConstraints"] * 2},
+            "topologySpreadConstraints",
+            f"Duplicate value: {{{ZONE}, DoNotSchedule}}",
+        ),
+        (
+            _spread(labelSelector={"matchLabels": {"a b": "c"}}),
+            "topologySpreadConstraints[0].labelSelector.matchLabels",
+            '"a b": name part must',
+        ),
+        (
+            _spread(labelSelector={"matchExpressions": [{"key": "", "operator": "Exists"}]}),
+            "topologySpreadConstraints[0].labelSelector.matchExpressions[0].key",
+            "name part must be non-empty",
+        ),
+        (
+            _beside(topologyKey="a b"),
+            "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey",
+            '"a b": name part must',
+        ),
+        (
+            _beside(topologyKey=""),
+            "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey",
+            "can not be empty",
+        ),
+        (
+            _beside(matchLabelKeys=["v"], mismatchLabelKeys=["v"]),
+            "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys",
+            '"v": exists in both matchLabelKeys and mismatchLabelKeys',
+        ),
+        (
+            _near("a b"),
+            "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+            ".matchExpressions[0].key",
+            '"a b": name part must',
+        ),
+        ({"nodeSelector": {"a": "b c"}}, "nodeSelector", '"b c": a valid label must'),
+        ({"nodeSelector": {"": "b"}}, "nodeSelector", "name part must be non-empty"),
+        (
+            {"tolerations": [{"key": "a b", "operator": "Exists"}]},
+            "tolerations[0].key",
+            '"a b": name part must',
+        ),
+        (
+            {"tolerations": [{"operator": "Exists", "tolerationSeconds": 5}]},
+            "tolerations[0].effect",
+            "effect must be 'NoExecute' when `tolerationSeconds` is set",
+        ),
+    ],
+)
+def test_rules_of_where_pods_may_go(spec: dict[str, Any], at: str, told: str) -> None:
+    """As a real API server (1.36.3) refused random pods."""
+    for document, path in (
+        (pod(**spec), "spec"),
+        (
+            workload(
+                "Deployment",
+                template={
+                    "metadata": {"labels": {"app": "x"}},
+                    "spec": {"containers": [{"name": "c"}], **spec},
+                },
+            ),
+            "spec.template.spec",
+        ),
+    ):
+        (found,) = causes(document)
+        assert found[0] == f"{path}.{at}"
+        assert told in found[1]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        _spread(labelSelector=_APP, matchLabelKeys=["v"]),
+        _spread(matchLabelKeys=[]),
+        _spread(topologyKey="a b"),
+        _beside(mismatchLabelKeys=["v"], matchLabelKeys=["w"]),
+        {"tolerations": [{"operator": "Exists"}, {"key": "", "operator": "Exists", "effect": "NoExecute"}]},
+        {"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]},
+        {"nodeSelector": {"a/b": ""}},
+        {
+            "topologySpreadConstraints": [
+                *_spread()["topologySpreadConstraints"],
+                *_spread(whenUnsatisfiable="ScheduleAnyway")["topologySpreadConstraints"],
+            ]
+        },
+    ],
+)
+def test_pods_that_may_say_where_they_go(spec: dict[str, Any]) -> None:
+    admit(pod(**spec))

@@ -157,6 +157,64 @@ def min_domains_apply(constraint: Value) -> bool:
     )
 
 
+def _topology_key_fault(term: Value) -> str:
+    return _key_fault((term["topologyKey"],)) if term["topologyKey"] else "can not be empty"
+
+
+topology_key_well_formed = Rule("topology_key_well_formed", explain=_topology_key_fault, at="topologyKey")
+
+
+@rule("can not be empty", at="topologyKey")
+def topology_key_given(constraint: Value) -> bool:
+    """A server takes any other text as the key of a spread."""
+    return bool(constraint["topologyKey"])
+
+
+def _keys_to_match_fault(term: Value) -> str:
+    keys, others = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
+    if (keys or others) and term.get("labelSelector") is None:
+        return "must not be specified when labelSelector is not set"
+    both = [key for key in keys if key in others]
+    if both:
+        return f'"{both[0]}": exists in both matchLabelKeys and mismatchLabelKeys'
+    return _key_fault((*keys, *others))
+
+
+keys_to_match_apply = Rule("keys_to_match_apply", explain=_keys_to_match_fault, at="matchLabelKeys")
+
+
+def _twice_fault(spec: Value) -> str:
+    pairs = [
+        (item["topologyKey"], item["whenUnsatisfiable"]) for item in spec.get("topologySpreadConstraints", ())
+    ]
+    twice = next((pair for index, pair in enumerate(pairs) if pair in pairs[:index]), None)
+    return f"Duplicate value: {{{', '.join(twice)}}}" if twice else ""
+
+
+spreads_are_distinct = Rule("spreads_are_distinct", explain=_twice_fault, at="topologySpreadConstraints")
+node_selector_well_formed = Rule(
+    "node_selector_well_formed",
+    explain=lambda spec: _label_fault(spec.get("nodeSelector", {})),
+    at="nodeSelector",
+)
+match_labels_well_formed = Rule(
+    "match_labels_well_formed",
+    explain=lambda selector: _label_fault(selector.get("matchLabels", {})),
+    at="matchLabels",
+)
+key_well_formed = Rule("key_well_formed", explain=lambda item: _key_fault((item["key"],)), at="key")
+toleration_key_well_formed = Rule(
+    "toleration_key_well_formed",
+    explain=lambda item: _key_fault((item["key"],)) if item.get("key") else "",
+    at="key",
+)
+
+
+@rule("effect must be 'NoExecute' when `tolerationSeconds` is set", at="effect")
+def seconds_are_for_evictions(toleration: Value) -> bool:
+    return toleration.get("tolerationSeconds") is None or toleration.get("effect") == "NoExecute"
+
+
 @rule("must be in the range 1-100", at="weight")
 def weight_in_range(term: Value) -> bool:
     return bool(1 <= term["weight"] <= 100)
@@ -198,9 +256,9 @@ def keyless_toleration_exists(toleration: Value) -> bool:
     return bool(toleration.get("key")) or toleration.get("operator") == "Exists"
 
 
-def _label_fault(meta: Value) -> str:
+def _label_fault(labels: dict[str, str]) -> str:
     """The first key or value that is none."""
-    for key, value in meta.get("labels", {}).items():
+    for key, value in labels.items():
         for shown, faults in ((key, label_key_faults(key)), (value, label_value_faults(value))):
             if faults:
                 return f'"{shown}": {faults[0]}'
@@ -211,7 +269,9 @@ def _key_fault(keys: Iterable[str]) -> str:
     return next((f'"{key}": {faults[0]}' for key in keys if (faults := label_key_faults(key))), "")
 
 
-labels_well_formed = Rule("labels_well_formed", explain=_label_fault, at="labels")
+labels_well_formed = Rule(
+    "labels_well_formed", explain=lambda meta: _label_fault(meta.get("labels", {})), at="labels"
+)
 annotations_well_formed = Rule(
     "annotations_well_formed",
     explain=lambda meta: _key_fault(key.lower() for key in meta.get("annotations", {})),
@@ -290,7 +350,7 @@ def _schedule_fault(spec: Value) -> str:
 schedule_is_cron = Rule("schedule_is_cron", explain=_schedule_fault, at="schedule")
 
 _SELECTOR = (selector_not_empty, selector_matches_template)
-_EXPRESSION = (values_fit_operator, bounds_have_one_value, values_are_label_values)
+_EXPRESSION = (key_well_formed, values_fit_operator, bounds_have_one_value, values_are_label_values)
 
 # Type name of the field tables -> its rules.
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -307,6 +367,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
         containers_have_own_names,
         host_ports_are_distinct,
         whole_holds_containers,
+        spreads_are_distinct,
+        node_selector_well_formed,
     ),
     "V1Node": (room_not_negative,),
     "V1DeploymentSpec": (*_SELECTOR, always_restarts, replicas_not_negative, replicas_within_32_bits),
@@ -318,13 +380,25 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "V1PodDisruptionBudgetSpec": (one_kind_of_budget, budget_in_range),
     "V2HorizontalPodAutoscalerSpec": (max_replicas_positive, replicas_in_order),
     "V1ResourceRequirements": (amounts_not_negative, requests_within_limits, devices_whole_and_limited),
-    "V1TopologySpreadConstraint": (skew_positive, min_domains_apply),
+    "V1TopologySpreadConstraint": (
+        skew_positive,
+        min_domains_apply,
+        topology_key_given,
+        keys_to_match_apply,
+    ),
+    "V1PodAffinityTerm": (topology_key_well_formed, keys_to_match_apply),
+    "V1LabelSelector": (match_labels_well_formed,),
     "V1PreferredSchedulingTerm": (weight_in_range,),
     "V1WeightedPodAffinityTerm": (weight_in_range,),
     "V1NodeSelector": (some_term,),
     "V1NodeSelectorRequirement": _EXPRESSION,
-    "V1LabelSelectorRequirement": (values_fit_operator,),
-    "V1Toleration": (exists_has_no_value, keyless_toleration_exists),
+    "V1LabelSelectorRequirement": (key_well_formed, values_fit_operator),
+    "V1Toleration": (
+        exists_has_no_value,
+        keyless_toleration_exists,
+        toleration_key_well_formed,
+        seconds_are_for_evictions,
+    ),
 }
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
