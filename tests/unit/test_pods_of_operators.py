@@ -463,3 +463,67 @@ def test_a_scenario_without_a_pool_says_so(
     shown = capsys.readouterr().err
     assert "no NodePool is among the manifests: no node is bought" in shown
     assert shown.count("1 Kafka of kafka.strimzi.io counted as workload: 7 pods") == 1
+
+
+_TEMPLATED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web%s}}
+    spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+"""
+_SPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio-injection: enabled}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "pods"),
+    [
+        (
+            "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: web, namespace: shop}\n"
+            "spec: {scaleTargetRef: {name: web}, minReplicaCount: 4, triggers: [{type: cpu, "
+            "metadata: {value: '60'}}]}",
+            4,
+        ),
+        (
+            "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: web, namespace: shop}\n"
+            "spec: {replicas: 5, workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}}",
+            6,
+        ),
+        (
+            "apiVersion: kueue.x-k8s.io/v1beta1\nkind: Workload\nmetadata: {name: w, namespace: shop}\n"
+            f"spec: {{podSets: [{{count: 4, name: main, template: {_POD}}}]}}",
+            1,
+        ),
+        (
+            "apiVersion: cluster.x-k8s.io/v1beta1\nkind: MachineDeployment\nmetadata: {name: m}\n"
+            "spec: {replicas: 3, template: {spec: {version: v1.30.0}}}",
+            1,
+        ),
+    ],
+)
+def test_pods_beside_a_deployment(text: str, pods: int) -> None:
+    documents = [yaml.safe_load(_TEMPLATED % ""), yaml.safe_load(text)]
+    reading = _read(documents)
+    assert len(read_cluster(reading).pods) == pods
+    assert not any("what its operator makes" in note for note in reading.notes)
+
+
+@pytest.mark.parametrize(
+    ("label", "space", "said"),
+    [
+        (', sidecar.istio.io/inject: "true"', "", True),
+        ("", _SPACE, True),
+        (', sidecar.istio.io/inject: "false"', _SPACE, False),
+        ("", "", False),
+    ],
+)
+def test_the_proxies_of_a_mesh_are_named(
+    label: str, space: str, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_cluster(_read([one for one in yaml.safe_load_all(f"{_TEMPLATED % label}---\n{space}") if one]))
+    text = "the pods of 1 workload get a proxy of Istio, which is not counted: 100m of CPU and 128Mi"
+    assert (text in capsys.readouterr().err) == said

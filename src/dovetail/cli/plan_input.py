@@ -27,6 +27,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
+from dovetail.api.keda import ScaledObject
 from dovetail.api.meta import Meta, Object
 from dovetail.api.namespaces import LimitRange, ResourceQuota
 from dovetail.api.services import ReplicationController
@@ -52,6 +53,7 @@ from dovetail.cli.messages import note
 from dovetail.cli.plan_classes import closed_pools, on_its_images
 from dovetail.cli.plan_copies import Copied, split, template_of, tied
 from dovetail.cli.plan_overlays import overlaid
+from dovetail.cli.plan_sidecars import sidecars_of
 from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults
@@ -287,6 +289,8 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
     given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
     rules = _Rules(given, pods)
+    if sidecars := sidecars_of(given):
+        note(sidecars)
     missing, copied = _missing_pods(counted, pods, rules, copying=copying and not rules.one_by_one)
     pods, missing = rules.allowed(rules.filled(pods), missing)
     volumes = {volume.metadata.name: volume for volume in _of(given, PersistentVolume)}
@@ -507,15 +511,12 @@ def _missing_pods(
             owned.setdefault(owner, []).append(pod)
             owner = parents.get(owner)
     known = {_key(item.KIND, item) for item in own}
-    least = {
-        (one.spec.scale_target_ref.kind, f"{one.metadata.namespace}/{one.spec.scale_target_ref.name}"): one
-        for one in _of(own, HorizontalPodAutoscaler)
-    }
+    least = _least_replicas(own)
     asking = []
     for item in given:
         if isinstance(item.object, Pod):
             continue
-        workload = _scaled(_replicated(item), least.get(item.written))
+        workload = _scaled(_replicated(item), least.get(item.written, 0))
         if isinstance(workload, Workload) and (item.foreign or _parent(workload) not in known):
             there = () if item.foreign else owned.get(item.written, ())
             made, times = split(workload, len(there)) if copying else (workload, 0)
@@ -548,6 +549,19 @@ def _missing_pods(
     return tuple(missing), tuple(copied)
 
 
+def _least_replicas(own: tuple[Object, ...]) -> dict[tuple[str, str], int]:
+    """What autoscalers keep at least of each workload, by (kind, namespace/name)."""
+    found: dict[tuple[str, str], int] = {}
+    for one in _of(own, HorizontalPodAutoscaler):
+        target = one.spec.scale_target_ref
+        found[target.kind, f"{one.metadata.namespace}/{target.name}"] = one.spec.min_replicas
+    for scaled in _of(own, ScaledObject):
+        of_keda = scaled.spec.scale_target_ref
+        name = of_keda.kind or Deployment.KIND, f"{scaled.metadata.namespace}/{of_keda.name}"
+        found[name] = scaled.spec.min_replica_count
+    return found
+
+
 def _replicated(item: Manifest) -> Object:
     """A ReplicationController makes the pods of a ReplicaSet."""
     if not isinstance(item.object, ReplicationController):
@@ -556,11 +570,10 @@ def _replicated(item: Manifest) -> Object:
     return decode(found[0].document, ReplicaSet) if found else item.object
 
 
-def _scaled(workload: Object, autoscaler: HorizontalPodAutoscaler | None) -> Object:
+def _scaled(workload: Object, least: int) -> Object:
     """An autoscaler lets no workload be smaller than its minimum, but one that is switched off by 0."""
-    if autoscaler is None or not isinstance(workload, Deployment | ReplicaSet | StatefulSet):
+    if not isinstance(workload, Deployment | ReplicaSet | StatefulSet):
         return workload
-    least = autoscaler.spec.min_replicas
     if not 0 < workload.spec.replicas < least:
         return workload
     return msgspec.structs.replace(

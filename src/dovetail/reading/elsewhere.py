@@ -31,7 +31,14 @@ _MAKERS = {
     ),
     ("template.openshift.io", "Template"): ("what it makes", "oc process -f FILE -o yaml"),
 }
-_NOT_OF_PODS = {("kafka.strimzi.io", "KafkaTopic")}  # copies of its data
+# What is counted in these is other than pods: copies of data, machines, pods that another object makes.
+_NOT_OF_PODS = {
+    ("kafka.strimzi.io", "KafkaTopic"),
+    ("kueue.x-k8s.io", "Workload"),
+    *(("cluster.x-k8s.io", kind) for kind in ("MachineDeployment", "MachineSet", "MachinePool")),
+    *(("machine.openshift.io", kind) for kind in ("MachineSet", "ControlPlaneMachineSet")),
+    ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane"),
+}
 # Of which the object alone does not say what they ask for, with no count to show it.
 _RUN = {("kubevirt.io", "VirtualMachine"), ("kubevirt.io", "VirtualMachineInstance")}
 _CONTAINERS = ("container", "containers", "steps")

@@ -28,7 +28,13 @@ _POWERS = {"": 2, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}  # Spark takes a bare 
 
 
 # Objects that say something of others.
-_TELL = ("Kafka", "KafkaNodePool", "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype")
+_TELL = (
+    "Deployment",
+    "Kafka",
+    "KafkaNodePool",
+    "VirtualMachineInstancetype",
+    "VirtualMachineClusterInstancetype",
+)
 
 
 def tells_more(document: Any) -> bool:
@@ -72,10 +78,9 @@ def groups_of(subject: Subject) -> list[PodGroup] | None:
     if rule is None:
         return None
     try:
-        found = list(rule(subject))
+        return list(rule(subject))
     except _UnknownError:
         return None
-    return found if found else None
 
 
 class _UnknownError(Exception):
@@ -482,6 +487,25 @@ def _leaders(subject: Subject) -> Iterator[PodGroup]:
 # Others
 
 
+def _rollout(subject: Subject) -> Iterator[PodGroup]:
+    """Argo's: with a template of its own, or with that of a Deployment that it refers to."""
+    named = _map(subject.spec.get("workloadRef"))
+    copies = _whole(subject.spec.get("replicas"), 1)
+    if not named:
+        yield from pod_groups(subject.spec)
+        return
+    other = next((one for one in subject.others("Deployment") if one.name == named.get("name")), None)
+    template = _map(other.spec.get("template")) if other is not None else {}
+    if not is_pod_template(template):
+        raise _UnknownError
+    yield PodGroup("spec", "", template, copies)
+
+
+def _nothing(_: Subject) -> Iterator[PodGroup]:
+    """What stands for pods that another object makes: Kueue's Workload is its Job over again."""
+    yield from ()
+
+
 def _inference(subject: Subject) -> Iterator[PodGroup]:
     """KServe's: containers, or a model with the resources of its server."""
     for part in ("predictor", "transformer", "explainer"):
@@ -562,6 +586,8 @@ _RULES: dict[tuple[str, str], Callable[[Subject], Iterator[PodGroup]]] = {
     ("logstash.k8s.elastic.co", "Logstash"): _elastic,
     ("beat.k8s.elastic.co", "Beat"): _elastic,
     ("agent.k8s.elastic.co", "Agent"): _elastic,
+    ("argoproj.io", "Rollout"): _rollout,
+    ("kueue.x-k8s.io", "Workload"): _nothing,
     ("jobset.x-k8s.io", "JobSet"): _job_set,
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leaders,
     ("serving.kserve.io", "InferenceService"): _inference,

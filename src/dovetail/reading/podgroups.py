@@ -21,6 +21,7 @@ _TIMES = ("numOfHosts", "shards")
 # Knative counts by annotations of the template.
 _MIN_SCALES = ("autoscaling.knative.dev/min-scale", "autoscaling.knative.dev/minScale")
 _TEMPLATES = ("template", "podTemplate")
+_SPEC = "podSpec"  # as some operators call the spec of a template
 _PER_NODE = ("daemonSet", "daemonset")
 _DEEPEST = 12
 # Of pods, where operators take them beside `resources`: how a value of each looks.
@@ -76,6 +77,9 @@ def _groups(
             replicas = copies if count is not None else _min_scale(item, copies)
             per_node = count is None and path.rpartition(".")[2] in _PER_NODE
             yield PodGroup(path, name, item, replicas, per_node, value)
+        elif key == _SPEC and is_pod_template({"spec": item}):
+            found = True
+            yield PodGroup(f"{path}.{key}", name, {"spec": item}, copies, owner=value)
         elif key in _TEMPLATES and not templates_only and _is_all(_spec_of(item)):
             found = True
             yield made_up(f"{path}.{key}.spec", name, [_of_container(_spec_of(item))], copies, _spec_of(item))
