@@ -19,8 +19,7 @@ Record = Mapping[str, Any]
 
 EARLY = 15 * MINUTE  # over which spending is added up: long enough for a second and a third wave to show
 
-POLICIES = OURS, KARPENTERS = "dovetail", "karpenter"
-WEIGHED = 3 * SECOND  # in which a round may ask for several plans
+WEIGHED = 6 * SECOND  # in which a round may ask for several plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +52,13 @@ def play(
     """One workload, by name, on one seed: the fields of Realised, and how long it took. So many minutes from
     the burst on: a few are enough to see where its pods go.
     """
-    result, burst = _simulated(run, nominate=nominate, minutes=minutes, patches=patches)
+    result, burst = simulated(run, nominate=nominate, minutes=minutes, patches=patches)
     found = realised(result.records, burst, result.end)
     name, seed = run
     return {"workload": name, "seed": seed, "seconds": round(result.wall_seconds, 1), **asdict(found)}
 
 
-def play_beside(run: tuple[str, int], *, minutes: int = HOUR_MINUTES - BURST_MINUTES) -> dict[str, Any]:
-    """The same burst with Karpenter's heuristics too. Of both: dollars that the first 15 minutes cost, $/h
-    then and at the end, and seconds until 99 % of the pods were bound.
-    """
-    row: dict[str, Any] = {"workload": run[0], "seed": run[1]}
-    for policy in POLICIES:
-        result, burst = _simulated(run, policy=policy, minutes=minutes)
-        records, late = result.records, burst + EARLY
-        row[policy] = {
-            "spent": spent(records, burst, late) / NANO_DOLLARS,
-            "after": hourly(records, burst, late) / NANO_DOLLARS,
-            "end": hourly(records, burst, result.end) / NANO_DOLLARS,
-            "p99": realised(records, burst, result.end).p99,
-        }
-    return row
-
-
-def _simulated(
+def simulated(
     run: tuple[str, int],
     *,
     nominate: bool = True,
@@ -84,7 +66,7 @@ def _simulated(
     minutes: int = HOUR_MINUTES - BURST_MINUTES,
     patches: str = "",
 ) -> tuple[Result, int]:
-    """How it went, and the instant of the burst."""
+    """How a workload, by name, on a seed went, and the instant of its burst."""
     name, seed = run
     collect_seldom()
     chosen = workload(name)

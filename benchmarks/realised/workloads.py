@@ -24,6 +24,7 @@ START = "2026-03-02T10:00"
 BURST_MINUTES = 2  # of the scenario, when the burst comes
 UPDATE_MINUTES = 10  # when a rolling update begins, where there is one
 HOUR_MINUTES = 62  # how long it is played: an hour from the burst on
+ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SIZES = (12, 40, 130, 450, 1_600)  # pods, about: drawn from 0.75 to 1.25 of it
 FIVE_HUNDRED = "five-hundred"  # a workload beside the sixty, as users described it
@@ -71,7 +72,7 @@ class Workload:
         return folder
 
     def _scenario(self, changes: list[Document], minutes: int) -> Document:
-        zones = ["us-east-1a", "us-east-1b", "us-east-1c"]
+        zones = list(ZONES)
         # Something to stand on: a scheduler without any node tries its pods ever more seldom.
         system = {"name": "system", "instanceType": "m5.large", "count": 1, "zones": zones[:1]}
         groups: list[Document] = [{**system, "taints": [{"key": "system", "effect": "NoSchedule"}]}]
