@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_order import claim, pod, spread
 
-from dovetail.controllers.provisioning.sturdy import FEW, second_question, sturdier
+from dovetail.controllers.provisioning.sturdy import FEW, cheaper, far_from_proven, second_question, sturdier
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE, ZONE
 from dovetail.model.plan import Cost, Plan, Unschedulable
 from dovetail.model.problem import Problem
@@ -99,3 +99,22 @@ def test_the_one_is_taken_that_is_cheaper_with_its_risk(other: Plan, taken: bool
     assert found.claims == other.claims
     assert found.cost == Cost(other.cost.hourly, min(9_500, other.cost.hourly))
     assert found.work == 12
+
+
+@pytest.mark.parametrize(
+    ("hourly", "bound", "far"), [(1_030, 1_000, False), (1_031, 1_000, True), (0, 0, False), (9, 0, False)]
+)
+def test_a_plan_is_far_from_proven_that_may_be_three_percent_too_dear(
+    hourly: int, bound: int, far: bool
+) -> None:
+    assert far_from_proven(plan(1, hourly, bound)) is far
+
+
+def test_what_took_longer_is_taken_if_it_is_cheaper_with_the_better_of_both_bounds() -> None:
+    given, first = problem(), plan(2, 1_000, bound=900, work=5)
+    assert cheaper(given, first, plan(2, 1_000, bound=950)) == first
+    better = plan(2, 980, bound=950, work=7)
+    assert cheaper(given, first, better) == replace(better, work=12)
+    assert cheaper(given, first, replace(better, cost=Cost(980, 800))) == replace(
+        better, cost=Cost(980, 900), work=12
+    )

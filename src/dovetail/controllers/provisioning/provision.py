@@ -38,7 +38,13 @@ from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.refit import Refit
 from dovetail.controllers.provisioning.remarks import Remarks, failed, nominate
 from dovetail.controllers.provisioning.repeat import Leftover
-from dovetail.controllers.provisioning.sturdy import second_question, sturdier
+from dovetail.controllers.provisioning.sturdy import (
+    LONGER,
+    cheaper,
+    far_from_proven,
+    second_question,
+    sturdier,
+)
 from dovetail.controllers.provisioning.trigger import Batcher, Window
 from dovetail.controllers.provisioning.vain import Vain
 from dovetail.model.offering import InstanceType
@@ -448,14 +454,18 @@ class Provisioner:
             return plan
 
     async def _sturdier(self, problem: Problem, plan: Plan) -> Plan:
-        """The plan, or one on larger nodes of which more comes true."""
-        question = second_question(problem, plan) if not self._options.plain else None
-        if question is None:
+        """The plan, or a cheaper one that takes longer, or one on larger nodes of which more comes true."""
+        if self._options.plain:
             return plan
         try:
-            return sturdier(problem, plan, await self._planned(question))
+            if self._options.nominates and far_from_proven(plan):
+                plan = cheaper(problem, plan, await self._planned(problem, LONGER * self._options.deadline))
+            question = second_question(problem, plan)
+            if question is not None:
+                plan = sturdier(problem, plan, await self._planned(question))
         except PlannerFailed:
-            return plan
+            pass
+        return plan
 
     async def _refitted(self, problem: Problem, plan: Plan) -> Plan:
         """Where pods are not nominated: the plan, or one that is expected to cost less."""
