@@ -68,7 +68,7 @@ CAPACITY = Dashboard(
                     "Least per hour, proven",
                     "dovetail_cluster_lower_bound_dollars_per_hour",
                     _DOLLARS,
-                    "What the pods of managed nodes cost at least, on whichever nodes.",
+                    "What the pods on nodes of NodePools need cost at least, on whichever nodes.",
                 ),
                 _stat(
                     "Gap",

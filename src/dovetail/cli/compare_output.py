@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
-from dovetail.cli.tables import add_row, new_table
+from dovetail.cli.tables import add_row, new_table, write_out
 from dovetail.simulate.experiment.comparison import Comparison, Way
 from dovetail.simulate.experiment.measures import MEASURES, Measure
 from dovetail.simulate.experiment.steps import DIRECT, Steps
@@ -24,18 +25,18 @@ def print_comparison(found: Comparison, console: Console) -> None:
     table = new_table(title, "", *names)
     for one in MEASURES:
         add_row(table, one.label, *(one.formatted(way.mean(one.key)) for way in found.ways))
-    console.print(table)
-    table = new_table(f"Difference to {names[0]}, seed by seed (± 95 %)", "", *names[1:])
+    write_out(table, console)
+    table = new_table(f"Difference to {names[0]} (± 95 %)", "", *names[1:])
     for one in MEASURES:
         add_row(table, one.label, *(_difference(way, one) for way in others))
-    console.print(table)
+    write_out(table, console)
     if len(found.seeds) == 1:
         console.print("One seed says nothing about chance: give --seeds 1-5 for intervals.", style="dim")
     else:
-        console.print("* the interval does not hold zero", style="dim")
+        console.print("* the interval does not hold zero; differences are taken seed by seed", style="dim")
     for way in found.ways:
         if way.steps is not None:
-            console.print(f"\n{way.name}: {steps_text(way.steps)}", markup=False, highlight=False)
+            write_out(Text(f"\n{way.name}: {steps_text(way.steps)}"), console)
 
 
 def _headings(found: Comparison, console: Console) -> list[str]:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from dovetail.base.clock import HOUR
 from dovetail.cli.messages import visible
-from dovetail.cli.tables import add_row, new_table
+from dovetail.cli.tables import add_row, new_table, write_out
 from dovetail.cost.allocation import IDLE, NANO, Allocation, AllocationSet
 from dovetail.cost.commitments import Used
 from dovetail.cost.idle import Cause, sentence
@@ -110,9 +110,9 @@ def _print_table(answer: Answer, console: Console) -> None:
     name.no_wrap, name.overflow = False, "fold"
     for first, group, cells in rows:
         add_row(table, *first, visible(_named(group)), *(cells[index] for index in filled))
-    console.print(table)
+    write_out(table, console)
     for line in _footer(answer):
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap=not console.is_terminal)
     if answer.causes is not None:
         console.print()
         _print_causes(answer.causes, console)
@@ -169,7 +169,7 @@ def _print_causes(causes: Mapping[Cause, int], console: Console) -> None:
     rest = whole - sum(part for _, part in shown)
     if len(causes) > _MOST:
         add_row(table, _short(rest), f"{rest / whole:.0%}" if whole else "", f"{len(causes) - _MOST} more")
-    console.print(table)
+    write_out(table, console)
 
 
 def _rows(answer: Answer) -> Iterator[dict[str, Any]]:

@@ -387,7 +387,7 @@ def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
     )
     note = " Prices marked ~ are estimates." if any(claim.price_estimated for claim in plan.claims) else ""
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
-        likely, most = (f"${_dollars(sums(plan, more)):.4f}/h" for sums in (_likely, _worst))
+        likely, most = (f"${_dollars(sums(plan, more)):,.4f}/h" for sums in (_likely, _worst))
         note += (
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
             f"of those that a launch names, likely {likely}, at worst {most} in all."

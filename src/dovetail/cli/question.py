@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dovetail.model.problem import Problem
     from dovetail.reading import Manifest, Reading
 
-_PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
 
 Output = Annotated[Literal["table", "json", "yaml"], Parameter(alias="-o")]
 
@@ -274,20 +273,11 @@ def _at_least(flag: str, value: int, least: int) -> int:
 
 def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
     """Print an answer in one of its forms."""
-    from rich.console import Console
-
     from dovetail.base.yaml_writing import written
-    from dovetail.cli import messages
-    from dovetail.cli.tables import lines
+    from dovetail.cli import tables as terminal
 
     if output == "table":
-        screen = Console(highlight=False)
-        # Into a file or a pipe, nothing is cut off.
-        if screen.is_terminal:
-            screen.print(tables)
-            return
-        wide = Console(highlight=False, width=_PIPE_WIDTH)
-        print("\n".join(messages.visible(line.rstrip()) for line in lines(tables, wide)).rstrip("\n"))
+        terminal.write_out(tables)
     elif output == "json":
         print(json.dumps(document, indent=2))
     else:

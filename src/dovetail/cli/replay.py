@@ -70,6 +70,7 @@ def replay(
     from dovetail.cli.region import refuse_unknown_region, resolve
     from dovetail.cli.runs_output import time_of
     from dovetail.cli.simulate_live import live_view
+    from dovetail.cli.tables import write_out
     from dovetail.reading import read
     from dovetail.simulate.analysis.summary import to_json
     from dovetail.simulate.analysis.summary_table import summary_table
@@ -124,7 +125,7 @@ def replay(
     if output == "json":
         print(json.dumps(to_json(result.summary), indent=2))
     else:
-        Console().print(summary_table(result.summary))
+        write_out(summary_table(result.summary))
     if keep is not None:
         console.print(f"Scenario: {keep}")
 

@@ -176,15 +176,14 @@ def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenari
 
 
 def _print(result: Result, output: str) -> None:
-    from rich.console import Console
-
+    from dovetail.cli.tables import write_out
     from dovetail.simulate.analysis.summary import to_json
     from dovetail.simulate.analysis.summary_table import summary_table
 
     if output == "json":
         print(json.dumps(to_json(result.summary), indent=2))
     else:
-        Console().print(summary_table(result.summary))
+        write_out(summary_table(result.summary))
 
 
 def _keep_costs(result: Result, path: Path | None) -> None:

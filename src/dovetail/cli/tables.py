@@ -15,6 +15,7 @@ from rich.text import Text
 from dovetail.cli.messages import visible
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 
+_PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
 _MARK = "x"  # stands for the text of a column, while rich lays it out
 
 
@@ -39,6 +40,16 @@ def new_table(title: str, *headings: str) -> Table:
 def add_row(table: Table, *cells: str) -> None:
     """A row of plain text: what is in brackets is not markup, and control characters are written out."""
     table.add_row(*(Text(visible(cell)) for cell in cells))
+
+
+def write_out(shown: RenderableType, screen: Console | None = None) -> None:
+    """Print it. Into a file or a pipe nothing is cut off or broken, and no blanks end a line."""
+    screen = screen or Console(highlight=False)
+    if screen.is_terminal:
+        screen.print(shown)
+        return
+    wide = Console(highlight=False, width=_PIPE_WIDTH)
+    print("\n".join(visible(line.rstrip()) for line in lines(shown, wide)).rstrip("\n"))
 
 
 def lines(shown: RenderableType, console: Console) -> Iterator[str]:

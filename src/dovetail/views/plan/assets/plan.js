@@ -1,11 +1,12 @@
 "use strict";
-const { byId, make, draw, dollars, numbers, list, span, table, theme } = Parts;
+const { byId, make, digits, draw, dollars, numbers, list, span, table, theme } = Parts;
 const data = JSON.parse(byId("data").textContent);
 const TONES = ["grey", "blue", "sky", "green", "orange", "pink", "red", "brown"];
 const money = (value) => dollars(value);
 const count = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const right = (text) => ({ number: String(text) });
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
+const cores = (text) => (text.endsWith("m") ? String(parseFloat(text) / 1000) : text);
 const memory = (text) => (text.endsWith("Mi") ? `${(parseFloat(text) / 1024).toFixed(1)}Gi` : text);
 const podsOf = (row) => (Array.isArray(row.pods) ? row.pods.length : row.pods);
 const namesOf = (row) => (Array.isArray(row.pods) ? row.pods.join(", ") : `${count(row.pods)} pods that no list names`);
@@ -52,7 +53,7 @@ function lists() {
     { title: "Zone", width: "1fr", text: (row) => row.zone },
     { title: "Capacity", width: "1fr", text: (row) => row.capacity },
     { title: "$/h", width: "90px", number: true, text: (row) => `${row.estimated ? "~" : ""}${row.price.toFixed(4)}` },
-    { title: "CPU", width: "80px", number: true, text: (row) => row.cpu },
+    { title: "CPU", width: "80px", number: true, text: (row) => cores(row.cpu) },
     { title: "Memory", width: "90px", number: true, text: (row) => memory(row.memory) },
     { title: "Pods", width: "60px", number: true, text: (row) => count(podsOf(row)) },
     ...(bought === data.claims.length ? [] : [{ title: "Nodes", width: "80px", number: true, text: (row) => count(row.nodes) }]),
@@ -66,7 +67,7 @@ function lists() {
     { title: "Names", width: "3fr", text: namesOf },
   ], { label: "Existing nodes that take pods", detail: namesOf });
   searched("left", data.left, [
-    { title: "Pod", width: "1fr", text: (row) => row.pod },
+    { title: "Pod", width: "1fr", name: true, text: (row) => row.pod },
     { title: "Pods", width: "80px", number: true, text: (row) => count(row.pods) },
     { title: "Why", width: "3fr", text: (row) => row.why },
   ], {
@@ -76,11 +77,13 @@ function lists() {
 }
 
 // The solves of the search: each with its steps, and what each phase took and added to the one before. Phases come again in
-// further rounds, in their colour; a phase that had nothing to do there is left out.
+// further rounds, in their colour; a phase that had nothing to do there is left out. What was proven stays proven: a phase that
+// was given up says nothing of it.
 function solves() {
   const found = new Map();
-  for (const step of data.steps) {
-    const steps = found.get(step.solve) || [], before = steps[steps.length - 1];
+  for (const told of data.steps) {
+    const steps = found.get(told.solve) || [], before = steps[steps.length - 1];
+    const step = before && before.left === told.left ? { ...told, bound: Math.max(before.bound, told.bound) } : told;
     const by = (key) => step[key] - (before ? before[key] : 0);
     const took = { work: by("work"), seconds: by("seconds"), columns: by("columns"), moves: by("moves") };
     const idle = before && !step.givenUp && !took.work && ["incumbent", "bound", "nodes", "left", "columns", "moves"].every((key) => step[key] === before[key]);
@@ -97,10 +100,18 @@ const named = (step) => `${step.phase}${step.givenUp ? " (given up)" : ""}`;
 const over = { work: { title: "units of work", text: (value) => count(Math.round(value)) }, seconds: { title: "seconds", text: (value) => `${+value.toPrecision(3)} s` } };
 
 function choose(step, steps) {
-  const left = step.left ? `, ${count(step.left)} pods left over` : "";
+  const left = step.left ? `, ${count(step.left)} ${step.left === 1 ? "pod" : "pods"} left over` : "";
   const took = `${count(step.took.work)} units${step.seconds == null ? "" : ` in ${span(step.took.seconds)}`}`;
   byId("chosen").textContent = `${named(step)}: ${took}; then ${money(step.incumbent)}/h on ${count(step.nodes)} nodes${left}, ${money(step.bound)}/h proven, gap ${percent(gapOf(step))}; ${count(step.took.columns)} columns found, ${count(step.took.moves)} moves tried${step.givenUp ? " until the time was over" : ""}.`;
   byId("phases").querySelectorAll("tbody tr").forEach((row, index) => row.classList.toggle("chosen", steps[index] === step));
+}
+
+// Round values between two, four or a few more.
+function ticks(low, high) {
+  const least = (high - low) / 5, ten = 10 ** Math.floor(Math.log10(least));
+  const size = [1, 2, 5, 10].map((part) => part * ten).find((one) => one >= least), found = [];
+  for (let at = Math.ceil(low / size); at * size <= high * (1 + 1e-9); at++) found.push(at * size);
+  return found;
 }
 
 // Best plan and bound as lines over work or time, with a strip of phases; below it columns and moves so far.
@@ -118,12 +129,14 @@ function picture(steps, key) {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Cost of the best plan and lower bound over ${over[key].title}; the table below has the numbers` });
   const line = (attributes) => svg.append(draw("line", attributes));
   const text = (attributes, said) => svg.append(draw("text", attributes, said));
-  for (let step = 0; step <= 4; step++) {
-    const atX = (end * step) / 4, atY = y0 + ((y1 - y0) * step) / 4;
-    line({ x1: x(atX), x2: x(atX), y1: top, y2: height - 32, style: "stroke: var(--grid)" });
-    line({ x1: left, x2: width - right, y1: y(atY), y2: y(atY), style: "stroke: var(--grid)" });
-    text({ x: x(atX), y: height - 18, "text-anchor": step === 4 ? "end" : "middle" }, over[key].text(atX));
-    text({ x: left - 6, y: y(atY) + 4, "text-anchor": "end" }, money(atY));
+  for (const at of ticks(0, end)) {
+    line({ x1: x(at), x2: x(at), y1: top, y2: height - 32, style: "stroke: var(--grid)" });
+    text({ x: x(at), y: height - 18, "text-anchor": x(at) > width - 60 ? "end" : "middle" }, over[key].text(at));
+  }
+  const levels = ticks(y0, y1);
+  for (const at of levels) {
+    line({ x1: left, x2: width - right, y1: y(at), y2: y(at), style: "stroke: var(--grid)" });
+    text({ x: left - 6, y: y(at) + 4, "text-anchor": "end" }, dollars(at, digits(levels[1] - levels[0], 2)));
   }
   text({ x: (left + width - right) / 2, y: height - 3, "text-anchor": "middle", class: "name" }, over[key].title);
   text({ x: 14, y: top + tall / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${top + tall / 2})`, class: "name" }, "dollars an hour");
@@ -199,7 +212,7 @@ function proof() {
   if (!data.proof.worth.length) return byId("proof").remove();
   byId("proof-note").textContent = `${money(data.proof.bound)}/h are proven necessary, by ${data.proof.method}. Here is the share of each pod, its dual value; dovetail plan -o json has the whole proof.`;
   searched("proof", data.proof.worth, [
-    { title: "Pods like", width: "2fr", text: (row) => row.pod },
+    { title: "Pods like", width: "2fr", name: true, text: (row) => row.pod },
     { title: "Pods", width: "80px", number: true, text: (row) => count(row.pods) },
     { title: "$/h each", width: "110px", number: true, text: (row) => row.each.toFixed(6) },
     { title: "NodePools", width: "2fr", text: (row) => row.nodePools.join(", ") },
