@@ -42,6 +42,12 @@ ROWS = [
 ]
 
 
+def test_a_title_is_in_one_line_above_a_narrow_table() -> None:
+    table = new_table("The 9 nodes that are there or planned", "Nodes")
+    add_row(table, "5")
+    assert by_rich(table)[0] == written(table)[0] == "The 9 nodes that are there or planned"
+
+
 @pytest.mark.parametrize("count", range(len(ROWS) + 1))
 def test_rows_that_are_written_look_like_those_of_rich(count: int) -> None:
     table = of(*ROWS[:count])

@@ -20,11 +20,11 @@ _MARK = "x"  # stands for the text of a column, while rich lays it out
 
 
 def new_table(title: str, *headings: str) -> Table:
-    """An empty table; columns under `headings` are never broken or cut, and nothing stands above them where
-    all headings are empty.
+    """An empty table; its title and columns under `headings` are never broken or cut, and nothing stands
+    above these where all headings are empty.
     """
     table = Table(
-        title=title,
+        title=Text(title, no_wrap=True, overflow="ignore"),
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
