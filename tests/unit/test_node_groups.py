@@ -226,3 +226,10 @@ def test_whatever_stands_in_them_is_no_fault(case: str, data: st.DataObject) -> 
     for group in node_groups(document)[1]:
         assert isinstance(group.name, str)
         assert all(isinstance(one, str) for one in (*group.types, *group.zones))
+
+
+def test_a_replay_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "groups.json"
+    file.write_text(json.dumps(CASES["eksctl"][0]))
+    assert run(["replay", str(file)]) == 2
+    assert f"{file}: there is nothing to play: no pods, workloads or nodes" in capsys.readouterr().err

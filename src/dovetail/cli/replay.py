@@ -66,7 +66,7 @@ def replay(
     from rich.console import Console
 
     from dovetail.cli.assumed_pool import with_pool
-    from dovetail.cli.plan_input import refuse_twins
+    from dovetail.cli.plan_input import asks_for_nodes, refuse_twins
     from dovetail.cli.region import refuse_unknown_region, resolve
     from dovetail.cli.runs_output import time_of
     from dovetail.cli.simulate_live import live_view
@@ -102,6 +102,12 @@ def replay(
     if place is None:
         raise InputError("which region?", remedy="the nodes do not say it: give --region us-east-1")
     refuse_unknown_region(place.name, place.origin)
+    if not history and trace is None and not asks_for_nodes(reading):
+        raise InputError(
+            "there is nothing to play: no pods, workloads or nodes",
+            source=str(snapshot[0]),
+            remedy="give what dovetail snapshot -o cluster.json.gz wrote, or --history or --trace",
+        )
     past = read_past(history) if history else None
     wanted = Wanted(snapshot[0].name.split(".")[0] or "replay", place.name, past, trace, length)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as spare:
