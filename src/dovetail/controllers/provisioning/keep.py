@@ -23,7 +23,9 @@ from dovetail.model import labels
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
 
-_MOVES = 2 * MINUTE  # how long purchases wait for pods that move
+# How long purchases wait for pods that move. Of 126 nodes that consolidation emptied in eight evenings of
+# traffic half were empty within 6 s, nine in ten within 30, the last one after 126.
+_MOVES = 2 * MINUTE
 
 Ask = Callable[[Problem], Awaitable[Plan]]
 
