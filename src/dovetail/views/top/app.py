@@ -46,7 +46,8 @@ class Top(App[None]):
     Page Static { padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(str(number), f"pane({number - 1})", pane.name) for number, pane in enumerate(PANES, 1)),
+        # The line of panes shows their keys.
+        *(Binding(str(number), f"pane({number - 1})", show=False) for number in range(1, len(PANES) + 1)),
         Binding("slash", "filter", "filter"),
         Binding("s", "sort", "sort"),
         Binding("r", "reverse", "reverse"),
