@@ -263,7 +263,7 @@ def test_a_simulation_is_paid_under_the_commitments_of_its_scenario(
     assert run(["cost", str(events), "--commitments", str(terms), "-o", "json"]) == OK
     said = json.loads(capsys.readouterr().out)
     assert cost["paid"] == pytest.approx(float(said["bill"]), abs=1e-4) and cost["paid"] < cost["total"]
-    assert f"Under the commitments ${cost['paid']:.2f} are paid" in page.read_text("utf-8")
+    assert f"Under the commitments ${cost['paid']:.4f} are paid" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

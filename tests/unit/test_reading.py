@@ -72,7 +72,7 @@ spec:
     resources: {limits: {cpu: 2}, requests: {memory: 1Gi}}
   affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
     {matchExpressions: [{key: a, operator: In, values: [b]}]}]}}}
-  tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]
+  tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: some, configMap: {name: some}}]
 status: {phase: Running, conditions: [{type: Ready, status: "True"}], containerStatuses: [{name: a}]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.resources import PODS
@@ -18,7 +18,7 @@ _ZERO = Quantity(0)
 def screen(board: Board, now: int, *, height: int | None = None, page: int = 0) -> list[str]:
     """All lines; with `height`, the page of that number (from 0 on) as it fits on so many lines."""
     rows = board.rows(now)
-    above = head(board)
+    above = _head(board, _WIDE, lambda sums: money(sums.price))
     if not rows:
         return [*above, "", _WAITING, "•", _HELP]
     if height is None:
@@ -31,13 +31,16 @@ def screen(board: Board, now: int, *, height: int | None = None, page: int = 0) 
 
 
 def head(board: Board, *, width: int | None = None) -> list[str]:
-    """A line for each resource, and one for the pods; bars are as long as `width` lets them be."""
-    found = _head(board, _WIDE)
+    """A line for each resource, and one for the pods; bars are as long as `width` lets them be.
+
+    Says more of prices than eks-node-viewer does.
+    """
+    found = _head(board, _WIDE, _price)
     over = max(map(len, found)) - width if width is not None else 0
-    return _head(board, max(_SHORT, _WIDE - over)) if over > 0 else found
+    return _head(board, max(_SHORT, _WIDE - over), _price) if over > 0 else found
 
 
-def _head(board: Board, wide: int) -> list[str]:
+def _head(board: Board, wide: int, said: Callable[[Sums], str]) -> list[str]:
     board.refresh()
     sums, settings = board.sums, board.settings
     lines = []
@@ -46,7 +49,7 @@ def _head(board: Board, wide: int) -> list[str]:
         share = percent(used, there)
         amount = f"({used!s:>10}/{there})" if number == 0 else f" {used}/{there}"
         first = f"{sums.nodes:,} nodes" if number == 0 else ""
-        price = _price(sums) if number == 0 and settings.pricing else ""
+        price = said(sums) if number == 0 and settings.pricing else ""
         lines.append([first, amount, f"{share:.1f}%", resource, bar(share, wide), price])
     phases = board.phases
     pods = (
