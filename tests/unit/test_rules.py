@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dovetail.api.codec import decode
-from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import (
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
+    Pod,
+)
 from dovetail.api.meta import LabelSelector
 from dovetail.api.workloads import StorageClass
 from dovetail.model.affinity import affinity_rules
@@ -283,6 +290,58 @@ def test_volume_filters() -> None:
     assert check(with_claims("a", "late"), "a1", view) == ("node(s) exceed max volume count",)
     message = unschedulable_message(with_claims("missing"), view)
     assert message == '0/2 nodes are available: persistentvolumeclaim "missing" not found. not found'
+
+
+def test_volumes_that_a_real_scheduler_was_asked_about() -> None:
+    """As a real scheduler (1.36.3) answered: it names both reasons, and knows labels of old volumes."""
+    old = decode(
+        {"metadata": {"name": "old", "labels": {"failure-domain.beta.kubernetes.io/zone": "a__b"}}},
+        PersistentVolume,
+    )
+    local = zonal_volume("free", "a")
+    by_hand = storage_class(
+        provisioner="kubernetes.io/no-provisioner", volumeBindingMode="WaitForFirstConsumer"
+    )
+    unbound = decode(
+        {"metadata": {"name": "local", "namespace": "default"}, "spec": {"storageClassName": "local"}},
+        PersistentVolumeClaim,
+    )
+    index = VolumeIndex(
+        claims={**INDEX.claims, "default/old": bound_claim("old", "old"), "default/local": unbound},
+        volumes={**INDEX.volumes, "old": old},
+        classes={**INDEX.classes, "local": by_hand},
+    )
+    nodes = [node("a1"), node("b1", zone="b"), node("c1", zone="c"), node("d1", zone="d")]
+    elsewhere, none_here, zone = (
+        "node(s) didn't match PersistentVolume's node affinity",
+        "node(s) didn't find available persistent volumes to bind",
+        "node(s) had no available volume zone",
+    )
+
+    def answers(*names: str, volumes: dict[str, PersistentVolume] | None = None) -> list[tuple[str, ...]]:
+        known = VolumeIndex(index.claims, {**index.volumes, **(volumes or {})}, index.classes)
+        view = ClusterView(nodes, volumes=known)
+        return [check(with_claims(*names), one.name, view) for one in nodes]
+
+    assert answers("a", "late") == [(), (none_here,), (elsewhere,), (elsewhere, none_here)]
+    assert answers("old") == [(), (), (zone,), (zone,)]
+    assert answers("local") == [(none_here,)] * 4
+    free = msgspec.structs.replace(
+        local, spec=msgspec.structs.replace(local.spec, storage_class_name="local")
+    )
+    assert answers("local", volumes={"free": free}) == [(), *[(none_here,)] * 3]
+    taken = msgspec.structs.replace(free.spec, claim_ref=ObjectReference(namespace="default", name="x"))
+    kept = msgspec.structs.replace(free, spec=taken)
+    assert answers("local", volumes={"free": kept}) == [(none_here,)] * 4
+
+
+def test_a_claim_whose_volume_is_gone() -> None:
+    lost = msgspec.structs.replace(
+        bound_claim("lost", "vl"), status=PersistentVolumeClaimStatus(phase="Lost")
+    )
+    view = ClusterView([node("a1")], volumes=VolumeIndex(claims={"default/lost": lost}))
+    told = 'persistentvolumeclaim "lost" bound to non-existent persistentvolume "vl"'
+    assert unschedulable_message(with_claims("lost"), view) == f"0/1 nodes are available: {told}. not found"
 
 
 def test_view_follows_pods_and_nodes() -> None:

@@ -7,12 +7,12 @@ scheduler writes when none of the nodes will do. What they look at is in `model/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from dovetail.api.core import Pod, Taint
+from dovetail.api.core import PersistentVolume, Pod, Taint
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, NamespaceLabels
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
@@ -121,6 +121,11 @@ _ELSEWHERE = (Reason("node(s) didn't match PersistentVolume's node affinity", by
 _NONE_HERE = (Reason("node(s) didn't find available persistent volumes to bind", by=VOLUME_BINDING),)
 _WRONG_ZONE = (Reason("node(s) had no available volume zone", by=VOLUME_ZONE),)
 _EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"  # of a class whose volumes are made by hand
+_PLACES = (
+    *(key for key, today in labels.ALIASES.items() if today in (labels.ZONE, labels.REGION)),
+    *(labels.ZONE, labels.REGION),
+)
 
 
 def pod_reason(facts: PodFacts, index: VolumeIndex) -> str:
@@ -132,6 +137,11 @@ def pod_reason(facts: PodFacts, index: VolumeIndex) -> str:
             if use.ephemeral:
                 return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
             return f'persistentvolumeclaim "{name}" not found'
+        if use.claim.status.phase == "Lost":
+            return (
+                f'persistentvolumeclaim "{use.claim.metadata.name}" bound to non-existent persistentvolume '
+                f'"{use.claim.spec.volume_name}"'
+            )
         if use.claim.deleting:
             return f'persistentvolumeclaim "{use.claim.metadata.name}" is being deleted'
         mode = use.storage_class.volume_binding_mode if use.storage_class else "Immediate"
@@ -156,9 +166,9 @@ def volume_binding(facts: PodFacts, node: NodeView, index: VolumeIndex) -> Reaso
         return ()
     there = _with_driver_labels(node.labels)
     uses = list(claim_uses(facts.pod, index))
-    if not all(_reaches(use, node.name, there) for use in uses):
-        return _ELSEWHERE
-    return () if all(_allowed(use, node.name, there) for use in uses) else _NONE_HERE
+    elsewhere = not all(_reaches(use, node.name, there) for use in uses)
+    none_here = not all(_allowed(use, node.name, there, index) for use in uses)
+    return (*(_ELSEWHERE if elsewhere else ()), *(_NONE_HERE if none_here else ()))
 
 
 def volume_zone(facts: PodFacts, node: NodeView, index: VolumeIndex) -> Reasons:
@@ -179,24 +189,41 @@ def _with_driver_labels(node: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _reaches(use: ClaimUse, name: str, node: Mapping[str, str]) -> bool:
-    affinity = use.volume.spec.node_affinity if use.volume else None
+    return use.volume is None or _reachable(use.volume, name, node)
+
+
+def _reachable(volume: PersistentVolume, name: str, node: Mapping[str, str]) -> bool:
+    affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True
     return any(term.matches(name, node) for term in node_terms(affinity.required))
 
 
-def _allowed(use: ClaimUse, name: str, node: Mapping[str, str]) -> bool:
-    if use.bound or use.storage_class is None or not use.storage_class.allowed_topologies:
+def _allowed(use: ClaimUse, name: str, node: Mapping[str, str], index: VolumeIndex) -> bool:
+    if use.bound or use.storage_class is None:
+        return True
+    if use.storage_class.provisioner == _NO_PROVISIONER:
+        free = (
+            volume
+            for volume in index.volumes.values()
+            if volume.spec.storage_class_name == use.class_name and volume.spec.claim_ref is None
+        )
+        return any(_reachable(volume, name, node) for volume in free)
+    if not use.storage_class.allowed_topologies:
         return True
     terms = (item.as_node_selector_term() for item in use.storage_class.allowed_topologies)
     return any(node_term(term).matches(name, node) for term in terms)
 
 
 def _same_zone(volume: Mapping[str, str], node: Mapping[str, str]) -> bool:
-    keys: Iterable[str] = (labels.ZONE, labels.REGION)
-    if not any(key in node for key in keys):
+    """Where the node lacks a label of before 1.17 that the volume has, the one of today counts."""
+    if not any(key in node for key in _PLACES):
         return True
-    return all(node.get(key) in volume[key].split("__") for key in keys if key in volume)
+    return all(
+        node.get(key, node.get(labels.ALIASES.get(key, key))) in volume[key].split("__")
+        for key in _PLACES
+        if key in volume
+    )
 
 
 _SKEWED = (
