@@ -107,10 +107,17 @@ const Parts = (() => {
     return [shown, button("←", "Earlier", () => zoom.pan(-0.5)), button("→", "Later", () => zoom.pan(0.5)), button("+", "Zoom in", () => zoom.by(0.5)), button("−", "Zoom out", () => zoom.by(2)), reset];
   }
 
+  const pen = document.createElement("canvas").getContext("2d");  // measures text of lists
+  pen.font = "13px system-ui, \"Segoe UI\", Roboto, sans-serif";
+  pen.wide = new Map();
+
   // A name of which the end is always seen where there is little room: ends tell names apart.
   function cut(text) {
     if (text.length < 12) return text;
-    return make("span", { class: "cut" }, make("span", {}, text.slice(0, -6)), text.slice(-6));
+    const head = make("span", {}, text.slice(0, -6)), end = text.slice(-6);
+    if (!pen.wide.has(end)) pen.wide.set(end, Math.floor(pen.measureText(end).width));
+    head.style.maxWidth = `calc(100% - ${pen.wide.get(end)}px)`;  // so that a name that has room is not cut
+    return make("span", { class: "cut" }, head, end);
   }
 
   // Dollars; what is less than the last digit is said to be.

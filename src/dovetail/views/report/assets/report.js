@@ -193,7 +193,7 @@ function pods() {
       { title: "Pod", width: "minmax(150px, 2fr)", name: true, text: (row) => row.pod },
       { title: "to a node", width: "84px", number: true, text: (row) => span(row.pending) },
       { title: "to its start", width: "84px", number: true, text: (row) => span(row.total) },
-      { title: "Node", width: "minmax(90px, 1fr)", text: (row) => row.node, node: (row) => (row.node ? linked(row.node) : "none") },
+      { title: "Node", width: "minmax(124px, 1fr)", text: (row) => row.node, node: (row) => (row.node ? linked(row.node) : "none") },
       { title: "Where the time went", width: "minmax(120px, 2fr)", text: split, node: bar },
       { title: "What would have made it shorter", width: "minmax(150px, 3fr)", text: (row) => texts[row.text] },
     ],
