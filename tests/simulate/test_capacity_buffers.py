@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from operated import Operated, play, pod, pool, replicas
 
-from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -16,7 +15,6 @@ from dovetail.api.meta import condition
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import PlannerFailed
-from dovetail.controllers.provisioning.keep import RoomKeeper
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 from dovetail.testing.guests import node_class
@@ -214,21 +212,6 @@ def test_nothing_is_bought_over_and_over_for_pods_that_it_does_not_hold() -> Non
         assert len(world.state.all(NodeClaim)) <= 3
 
     play(script, gates=GATE, on_plan=None)
-
-
-def test_purchases_wait_for_pods_that_move_but_not_for_ever() -> None:
-    moved = decode({**pod("moving"), "spec": {"containers": []}}, Pod)
-
-    async def script(world: Operated) -> None:
-        world.create(node_class(), pool(), template(), buffer())
-        await world.clock.sleep(MINUTE)
-        assert not world.state.all(NodeClaim)
-        await world.clock.sleep(3 * MINUTE)
-        assert len(world.state.all(NodeClaim)) == 1
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(RoomKeeper, "_moving", lambda _: (moved,))
-        play(script, gates=GATE)
 
 
 def test_a_plan_that_cannot_be_made_leaves_buffers_as_they_were() -> None:

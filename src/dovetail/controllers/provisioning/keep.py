@@ -13,7 +13,6 @@ from typing import Protocol
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
-from dovetail.base.clock import MINUTE
 from dovetail.base.errors import PlannerFailed, in_one_line
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.intake import Intake
@@ -22,10 +21,6 @@ from dovetail.disrupt.pods import reschedulable
 from dovetail.model import labels
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
-
-# How long purchases wait for pods that move. Of 126 nodes that consolidation emptied in eight evenings of
-# traffic half were empty within 6 s, nine in ten within 30, the last one after 126.
-_MOVES = 2 * MINUTE
 
 Ask = Callable[[Problem], Awaitable[Plan]]
 
@@ -45,7 +40,6 @@ class RoomKeeper:
         self._intake = intake
         self._buyer = buyer
         self._ask = ask
-        self._moves_since: int | None = None  # by the monotonic clock
         self._made: dict[str, frozenset[str]] = {}  # by name of a claim: the buffers that it was bought for
 
     async def keep(self, limited: Collection[str]) -> None:
@@ -75,8 +69,7 @@ class RoomKeeper:
             left = (*left, *(one.pod for one in plan.unschedulable))
             places |= plan.existing
             vain = self._in_vain(problem, places.keys())
-            wanted = () if plan.claims and self._in_motion() else plan.claims
-            claims = {claim.name: claim for claim in wanted if not _of(claim, known) & vain}
+            claims = {claim.name: claim for claim in plan.claims if not _of(claim, known) & vain}
             bought: list[tuple[str, PlannedClaim]] = []
             try:
                 # Without their pods: none waits for its node, so that it opens at once.
@@ -93,24 +86,6 @@ class RoomKeeper:
                 self._done(asked, where, new, (*left, *refused))
         else:
             self._done(asked, {}, (), left)
-
-    def _in_motion(self) -> bool:
-        """True iff pods of nodes that go are on their way, for two minutes at most.
-
-        Until they have moved it does not show where there is room, and how pods are spread: after a command
-        of consolidation that had a place for all, a node was bought for a buffer within a second.
-        """
-        now = self._context.clock.monotonic()
-        if not self._moving():
-            self._moves_since = None
-            return False
-        if self._moves_since is None:
-            self._moves_since = now
-        return now - self._moves_since < _MOVES
-
-    def _moving(self) -> tuple[Pod, ...]:
-        """Those pods."""
-        return self._intake.moving()
 
     def _in_vain(self, problem: Problem, used: Collection[str]) -> frozenset[str]:
         """Buffers for which a node was bought that is up, and that neither they nor pods have any use for.
