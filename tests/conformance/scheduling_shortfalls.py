@@ -60,7 +60,6 @@ MORE_WORK = {
     "mixed-037": 1_000_000,
     "node-affinity-required-004": 3_000_000,
     "nodepool-limits-009": 3_000_000,
-    "packing-mixed-006": 1_000_000,
     "pod-affinity-mixed-004": 1_000_000,
     "pod-anti-affinity-preferred-007": 3_000_000,
     "spread-zone-000": 30_000_000,

@@ -1,4 +1,4 @@
-"""Integer programs within counted work: presolve leaves out what would take too long without a question."""
+"""Integer programs within counted work: none takes too long without a question, or goes on and on."""
 
 from __future__ import annotations
 
@@ -60,3 +60,30 @@ def test_the_answer_is_the_same_without_probing(monkeypatch: pytest.MonkeyPatch)
         assert answer.values is not None
         found.append((answer.bound, answer.values.sum()))
     assert found == [(21, 21), (21, 21)]
+
+
+def test_a_search_that_takes_long_begins_anew_from_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3)
+    need = random.integers(1, 60, (4, 16))
+    row, column = np.indices(need.shape).reshape(2, -1)
+    limits = np.zeros(16), np.full(16, 2.0)
+    rows = need.sum(axis=1) * 0.7, np.full(4, np.inf)
+    cost = random.integers(40, 90, 16).astype(np.float64)
+    model = highs.integer_program(cost, limits, rows, (row, column, need.astype(np.float64).ravel()))
+    asked, made = list[dict[str, Any]](), highs.asking_solver
+
+    def noted(**options: bool | float | str) -> Any:
+        asked.append(options)
+        return made(**options)
+
+    monkeypatch.setattr(highs, "asking_solver", noted)
+    found = []
+    for questions in (1_000_000, 10):
+        monkeypatch.setattr(highs, "_ANEW", questions)
+        answer = highs.minimum(model, SolveBudget(Budget(20 * WORK_PER_SECOND)), share=1.0)
+        assert answer.values is not None
+        found.append(float(cost @ answer.values))
+        assert answer.bound >= found[-1] * 0.999999
+    assert found[0] == found[1]
+    assert [options["random_seed"] for options in asked[:3]] == [1, 1, 2]
+    assert asked[2]["objective_bound"] < asked[1]["objective_bound"]

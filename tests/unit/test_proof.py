@@ -16,6 +16,7 @@ from dovetail.solve.bound.provers import Proofs, Question, absorbed, prove
 from dovetail.solve.bound.relaxation import Early, relax
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.budget import SolveBudget
+from dovetail.solve.colgen.generation import MarketProof
 from dovetail.solve.colgen.pricing_instance import copies_in
 
 
@@ -159,6 +160,16 @@ def test_the_first_relaxation_is_not_solved_again_for_the_same_pods() -> None:
     assert early.same(asked)
     assert not replace(early, pods=7).same(asked)
     assert not early.same(replace(asked, feasible=asked.feasible & [[True, False], [True, True]]))
+
+
+def test_what_packing_proved_counts_where_no_more_is_known_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = scope([[1, 2], [3, 1]], [4, 2], [([8, 8], 10**9), ([4, 8], 6 * 10**8)], [])
+    dual_values, pricing = np.array([1e8, 2e8]), Proofs(asked, SolveBudget(Budget())).pricing
+    market = MarketProof(pricing, dual_values=dual_values, most=1.5 * pricing.price)
+    proofs = Proofs(asked, SolveBudget(Budget()), market=market)
+    sharper = proofs.columns(dual_values, 0).bound
+    monkeypatch.setattr("dovetail.solve.bound.provers.highest_ratio", lambda *_: None)
+    assert 5 * 10**8 < proofs.columns(dual_values, 0).bound < 6 * 10**8 <= sharper <= optimum(asked)
 
 
 @pytest.mark.parametrize(

@@ -132,18 +132,19 @@ class Proofs:
 
     def columns(self, dual_values: Floats, known: int) -> Proof:
         """By what whole nodes hold at any dual values (S,); nothing if that cannot exceed what is known."""
-        total, pricing = float(self._scope.demand @ dual_values), self.pricing
+        total, pricing, proof = float(self._scope.demand @ dual_values), self.pricing, Proof()
         if self._market and np.array_equal(dual_values, self._market.dual_values) and len(self._market.most):
             enough = float(np.max(self._market.most / np.maximum(pricing.price, 1), initial=1.0))
+            proof = self._proof(COLUMNS, dual_values, enough) if np.isfinite(enough) else proof
             if enough * OPTIMAL <= 1 or not self._work.left:
-                return self._proof(COLUMNS, dual_values, enough) if np.isfinite(enough) else Proof()
-        each = dual_values
+                return proof
+        each, known = dual_values, max(known, proof.bound)
         if self._coarse is not None:
             pricing, item = self._coarse
             each = np.bincount(item, dual_values * self._scope.demand) / np.maximum(pricing.demand, 1)
             dual_values = each[item]
         ratio = highest_ratio(pricing, each, lambda highest: total <= known * highest, self._work)
-        return Proof() if ratio is None else self._proof(COLUMNS, dual_values, ratio)
+        return proof if ratio is None else self._proof(COLUMNS, dual_values, ratio)
 
     def whole(self, linear: Proof, hourly: int) -> Proof:
         """What a plan of whole nodes costs at least, from a proof by dual values; that one where it is no

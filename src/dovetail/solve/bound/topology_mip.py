@@ -284,8 +284,10 @@ class TopologyBound:
             patterns = joined((master.patterns, listed[0]), len(rows.pods))
             master = Master(self._instance, rows, patterns.distinct())
         value, best, most = master.reduced(linear), Ruled(bound), HALF * _MOST_PATTERNS * _times(work)
-        # Of patterns that are not listed the choice proves nothing: nodes per site have their share, then.
-        first, share = np.arange(len(value)) < many, HALF if spared or not slack else MOST
+        # Of patterns that are not listed the choice proves nothing: nodes per site have their share, then,
+        # and most where there is work for them to come to an end.
+        first, vain = np.arange(len(value)) < many, LITTLE if _times(work) > 1 else HALF
+        share = HALF if spared else MOST if slack else vain
         part = work.part(LITTLE if spared else share)
         while part.left:
             kept = value <= price / NANO_DOLLARS - linear.least

@@ -201,12 +201,12 @@ def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts, 
     for table in instance.tables:
         spot = table.own & table.sold_as(labels.SPOT)
         if spot.any():
-            instance.work.spend(STEP * int(np.count_nonzero(np.bincount(table.column_type[spot]))))
             mine = np.flatnonzero(columns.pool == table.index)[spot]
             sold = np.flatnonzero(np.bincount(columns.type[mine[np.isin(mine, some)]]))
             largest = _largest(np.maximum(table.capacity, 0)[sold], vectors)
             key = sold.tobytes() + largest.tobytes()
             if instance.diverse.get(table.index, (None,))[0] != key:  # most packings are of the same pods
+                instance.work.spend(STEP * int(np.count_nonzero(np.bincount(table.column_type[spot]))))
                 instance.diverse[table.index] = key, _shared(table, spot, sold, largest, options)
             result[mine] = instance.diverse[table.index][1][table.column_type[spot]]
     return result

@@ -78,7 +78,7 @@ def refine(packer: Packer, start: Packing, limits: Limits, begun: list[Generator
     if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * GOOD:
         if tied:
             least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
-        if packing.price > least * GOOD:
+        if packing.price > least * GOOD and (few or generator.ended):
             bought, bound = generator.whole(packing.price)
             least = max(least, bound)
             packing = min(packing, assembler.run(bought, generator.dual_values), key=rank)
