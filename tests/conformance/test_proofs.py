@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dovetail.model.plan import Plan, Proof
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.solver import solve
+from dovetail.solve.bound.topology_mip import TopologyBound
+from dovetail.solve.solver import Step, solve
 from dovetail.testing.exhaustive import Unsupported
 from dovetail.testing.problems import instance_types, pod, pool, random_scenario, scenario
 from dovetail.testing.proofs import proof_faults
@@ -96,3 +98,26 @@ def test_room_that_absorbs_more_than_it_says_is_noticed() -> None:
             wrong = replace(plan.proof, absorbed=dict.fromkeys(plan.proof.absorbed, 0))
             noticed += any("takes" in fault for fault in proof_faults(problem, replace(plan, proof=wrong)))
     assert noticed
+
+
+def test_proofs_look_for_nothing_dearer_than_a_plan_with_the_same_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The plan of the first stage follows an answer of the program: packing makes a dearer one."""
+    items = read_scenarios(FOLDER / "spread-zone.jsonl.gz")
+    (item,) = (one for one in items if one.name == "spread-zone-000")
+    asked, known, bound = list[int](), list[int](), TopologyBound.bound
+
+    def noted(self: TopologyBound, *given: Any, **ways: Any) -> int:
+        asked.append(given[-1])
+        return bound(self, *given, **ways)
+
+    def traced(step: Step) -> None:
+        if step.phase == "moves":  # the last one of a stage
+            known.append(step.cost)
+            asked.clear()
+
+    monkeypatch.setattr(TopologyBound, "bound", noted)
+    solve(item.problem, Budget(work=600_000), trace=traced)
+    assert len(asked) > 1
+    assert max(asked) <= known[0]
