@@ -521,7 +521,7 @@ def test_kube_state_metrics_that_started_anew_is_one_series_more(tmp_path: Path)
             r'a label is no text: up\{pod="3"\}',
         ),
         ("[" * 3000 + "]" * 3000, "neither a range query nor .*: Expected `object`, got `array`"),
-        ('{"a":' * 3000 + "1" + "}" * 3000, "neither a range query nor .*: it is nested too deeply"),
+        ('{"a":' * 200_000 + "1" + "}" * 200_000, "neither a range query nor"),
         (answer(), "holds no workload that changed"),
         ("", "holds no workload that changed"),
     ],
