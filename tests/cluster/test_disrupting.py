@@ -80,6 +80,22 @@ def test_do_not_disrupt(world: World) -> None:
         assert controller.stop() == 0
 
 
+def test_a_pool_keeps_a_least_number_of_nodes(world: World) -> None:
+    """As `minSize` of a node group: bought without pods, and what is spare of them goes."""
+    pool = node_pool(world, disruption={"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]})
+    pool["metadata"]["annotations"] = {"dovetail.dev/minimum-nodes": "2"}
+    world.apply(pool)
+    with world.controller() as controller:
+        two = world.settled(pods=0, nodes=2)
+        world.kubectl("annotate", "nodepool", world.name, "dovetail.dev/minimum-nodes=1", "--overwrite")
+        (left,) = eventually(world.nodes, lambda found: len(found) == 1, seconds=180)
+        name = left["metadata"]["name"]
+        assert name in names(two)
+        why = f'NodePool "{world.name}" keeps its least number of nodes (dovetail.dev/minimum-nodes)'
+        has_event(world, "node", name, "Normal", "Unconsolidatable", why)
+        assert controller.stop() == 0
+
+
 def test_a_mark_must_be_text(world: World) -> None:
     pod = deployment(world, "a", 1)["spec"]["template"]
     pod |= {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": {MARK: True}}}
