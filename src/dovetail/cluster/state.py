@@ -594,6 +594,7 @@ class State:
         if isinstance(present, Node | NodeClaim):
             self._note_deleting(present.metadata.name)
         if new is None and isinstance(present, Node | NodeClaim):
+            self._machines = (), (), ()  # what was put together is not asked for again where all is quiet
             self._marked.pop(present.metadata.name, None)
             self._nominated.pop(present.metadata.name, None)
             self._rooms.pop(present.metadata.name, None)

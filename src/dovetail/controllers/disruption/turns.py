@@ -14,7 +14,7 @@ from dovetail.disrupt.consolidation.churn import Arrival
 from dovetail.disrupt.pods import budgets_among
 from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
 
-_LOOKS = 2  # at all nodes, that are remembered
+_LOOKS = 1  # at all nodes, that are remembered: of more, nodes that are gone would stay where all is quiet
 
 
 class Turns:

@@ -72,7 +72,7 @@ def fresh(views: tuple[NodeView, ...], now: int) -> dict[str, int]:
     return {name: until for name, until in _bought(views).items() if now < until}
 
 
-@by_identity(2)  # asked at each turn, most often of the same
+@by_identity(1)  # asked at each turn, most often of the same; more would keep nodes that are gone
 def _bought(views: tuple[NodeView, ...]) -> dict[str, int]:
     """Nodes that a command bought in place of others ever, likewise."""
     bought = (view for view in views if REPLACES in view.claim.metadata.annotations)
