@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dovetail.api.karpenter.fingerprint import HASH_VERSION
 from tests.cluster.running import Controller, eventually
 from tests.cluster.world import CLAIMS, CLASS, NODES, POOLS, World, apart, deployment, node_pool, status
 
 HASH, VERSION = "karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version"
 THEIRS = {HASH: "1234567890123456789", VERSION: "v3"}  # as Karpenter stamps pools and claims
-OURS = "dovetail-v3"
+OURS = HASH_VERSION
 COUNT = 100
 FINALIZERS = ["karpenter.sh/termination"]
 SIZE = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "20Gi", "pods": "16"}
