@@ -251,6 +251,8 @@ def _remedy(text: str, at: int) -> str:
     rest = text[at:].lstrip()
     if rest.startswith(("//", "/*", "#")):
         return "JSON takes no comments: delete them"
+    if rest.startswith(","):  # since Python 3.13 that is the place
+        rest, at = rest[1:].lstrip(), at + 1
     if rest.startswith(("}", "]")) and text[:at].rstrip().endswith((",", "[", "{")):
         return "JSON takes no comma after the last item"
     return "single quotes are none of JSON's: write double ones" if rest.startswith("'") else ""

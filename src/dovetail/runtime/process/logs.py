@@ -411,6 +411,26 @@ _DROPPED = Metric(
 )
 
 
+def _put(out: TextIO, text: str) -> None:
+    """Write all of it at once, past the stream's buffer. Raises OSError, ValueError.
+
+    What a buffer keeps of a line that a full pipe refused is up to the version of Python: with 3.14 the next
+    lines were refused as well, until all of it was written.
+    """
+    buffer = getattr(out, "buffer", None)
+    if buffer is None:  # not a file
+        out.write(text)
+        out.flush()
+        return
+    out.flush()  # of what others wrote
+    raw, left = getattr(buffer, "raw", buffer), memoryview(text.encode())
+    while left:
+        written = raw.write(left)
+        if not written:
+            raise BlockingIOError
+        left = left[written:]
+
+
 class JsonLines:
     """An EventLog that writes lines as they come, from `level` upwards.
 
@@ -467,8 +487,7 @@ class JsonLines:
             self._lost(level)
             return
         try:
-            out.write("\n" + text if out in self._torn else text)
-            out.flush()
+            _put(out, "\n" + text if out in self._torn else text)
         except (OSError, ValueError):  # full, or closed
             self._torn[out] = None
             self._lost(level)
