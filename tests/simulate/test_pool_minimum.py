@@ -12,6 +12,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.errors import InsufficientCapacity
 from dovetail.model import labels
 from dovetail.testing.guests import node_class
 
@@ -144,3 +145,19 @@ def test_a_restart_buys_nothing_twice() -> None:
         assert there(world) == 2
 
     assert len(play(script).records("claim.created")) == 2
+
+
+def test_what_the_cloud_refuses_is_asked_for_again_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(world: Operated) -> None:
+        async def refuses(*_: object) -> object:
+            raise InsufficientCapacity("nothing is left")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(world.cloud.provider, "create", refuses)
+            world.create(node_class(), keeping("2"))
+            await world.clock.sleep(10 * MINUTE)
+        assert 4 <= len(world.records("static.launched")) <= 2 * 21  # every 30 s
+        await world.clock.sleep(5 * MINUTE)
+        assert there(world) == 2
+
+    play(script)

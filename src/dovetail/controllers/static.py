@@ -292,6 +292,7 @@ class MinimumNodes:
         wait = self._short.setdefault(name, now) + LACKS - now
         if wait > 0:
             return wait
+        del self._short[name]  # what the cloud refuses is asked for again, but not at once
         await buy(self._context, self._metrics, pool, count)
         return PERIOD
 
