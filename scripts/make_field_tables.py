@@ -39,6 +39,7 @@ QUANTITY_FIELDS = {
     "allocatable",
     "allocatedResources",
     "capacity",
+    "consumedCapacity",
     "default",
     "defaultRequest",
     "hard",
@@ -50,10 +51,13 @@ QUANTITY_FIELDS = {
     "podFixed",
     "requests",
     "sizeLimit",
+    "step",
     "used",
     "averageValue",
     "divisor",
 }
+# Types whose `value` is one.
+QUANTITY_VALUES = re.compile(r"V1(beta\d+)?(Counter|DeviceCapacity)|V2MetricTarget")
 INT_OR_STRING_FIELDS = {"maxSurge", "maxUnavailable", "minAvailable", "targetPort"}
 # Types that contain themselves are not looked into.
 RECURSIVE = {"V1JSONSchemaProps"}
@@ -63,7 +67,7 @@ def field_type(name: str, text: str) -> str:
     """One entry of the table from the package's notation."""
     listed = re.fullmatch(r"list\[(.+)\]", text)
     if listed:
-        return "[" + field_type("", listed[1])
+        return "[q" if name == "validValues" else "[" + field_type("", listed[1])
     mapped = re.fullmatch(r"dict\[str, (.+)\]", text)
     if mapped:
         return "{" + ("q" if name in QUANTITY_FIELDS and mapped[1] == "str" else field_type("", mapped[1]))
@@ -81,7 +85,8 @@ def fields(model: type[Any]) -> dict[str, str]:
         name = model.attribute_map[attribute]
         setter = inspect.getsource(getattr(model, attribute).fset)
         required = "must not be `None`" in setter
-        entry = "q" if (model, name) == (client.V2MetricTarget, "value") else field_type(name, text)
+        amount = name == "value" and QUANTITY_VALUES.fullmatch(model.__name__)
+        entry = "q" if amount else field_type(name, text)
         table[name] = ("!" if required else "") + entry
     return table
 

@@ -98,9 +98,17 @@ class TopologySpreadConstraint(Part, frozen=True, kw_only=True):
     match_label_keys: tuple[str, ...] = ()
 
 
+class ContainerClaim(Part, frozen=True, kw_only=True):
+    """A claim of the pod, by its name in `spec.resourceClaims`, or one request of it."""
+
+    name: str
+    request: str = ""
+
+
 class ResourceRequirements(Part, frozen=True, kw_only=True):
     requests: ResourceList = {}
     limits: ResourceList = {}
+    claims: tuple[ContainerClaim, ...] = ()
 
 
 class ContainerPort(Part, frozen=True, kw_only=True):
@@ -164,7 +172,11 @@ class SchedulingGate(Part, frozen=True, kw_only=True):
 
 
 class PodResourceClaim(Part, frozen=True, kw_only=True):
+    """A claim that exists already, or one that is made for the pod from a template."""
+
     name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
 
 
 class PodSpec(Part, frozen=True, kw_only=True, weakref=True):
@@ -190,6 +202,13 @@ class PodSpec(Part, frozen=True, kw_only=True, weakref=True):
     host_network: bool = False
 
 
+class PodResourceClaimStatus(Part, frozen=True, kw_only=True):
+    """The claim that was made from a template; without one the pod turned out to need none."""
+
+    name: str
+    resource_claim_name: str = ""
+
+
 class PodStatus(Part, frozen=True, kw_only=True):
     phase: str = "Pending"
     conditions: tuple[Condition, ...] = ()
@@ -197,6 +216,7 @@ class PodStatus(Part, frozen=True, kw_only=True):
     start_time: str = ""
     reason: str = ""
     message: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class Pod(Object, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.api import core, keda, namespaces, services, workloads
+from dovetail.api import core, devices, keda, namespaces, services, workloads
 from dovetail.api.coordination import Lease
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -37,6 +37,10 @@ KINDS: tuple[type[Object], ...] = (
     workloads.PriorityClass,
     workloads.RuntimeClass,
     workloads.PodTemplate,
+    devices.DeviceClass,
+    devices.ResourceClaim,
+    devices.ResourceClaimTemplate,
+    devices.ResourceSlice,
     keda.ScaledObject,
     keda.ScaledJob,
     Lease,

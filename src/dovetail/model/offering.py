@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
+from dovetail.model.devices import NO_DEVICES, TemplateDevices
 from dovetail.model.labels import RESERVED
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, Resources, bounded, subtract
@@ -89,6 +90,7 @@ class InstanceType:
     offerings: tuple[Offering, ...]
     capacity: Resources
     overhead: Overhead = field(default_factory=Overhead)
+    devices: TemplateDevices = NO_DEVICES  # what claims for devices find on its nodes
 
     def __post_init__(self) -> None:
         if any(amount >= LARGEST for amount in self.capacity.values()):
