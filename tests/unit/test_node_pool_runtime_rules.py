@@ -11,13 +11,15 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
 
 
-def pool(*, labels: dict[str, str] | None = None, **spec: Any) -> NodePool:
-    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+def pool(
+    *, labels: dict[str, str] | None = None, name: str = "x", node_class: str = "default", **spec: Any
+) -> NodePool:
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class}
     template = {
         "metadata": {"labels": labels or {}},
         "spec": {"nodeClassRef": ref, "requirements": [], **spec},
     }
-    return decode({"metadata": {"name": "x"}, "spec": {"template": template}}, NodePool)
+    return decode({"metadata": {"name": name}, "spec": {"template": template}}, NodePool)
 
 
 def requirement(key: str, operator: str = "In", *values: str) -> dict[str, Any]:
@@ -86,3 +88,19 @@ def test_a_plain_pool_is_valid() -> None:
 def test_broken_rules(labels: dict[str, str], spec: dict[str, Any], message: str) -> None:
     messages = validate_node_pool(pool(labels=labels, **spec))
     assert [text for text in messages if text.startswith(message) or message in text]
+
+
+@pytest.mark.parametrize(
+    ("names", "key"),
+    [
+        ({"name": "x" * 64}, "karpenter.sh/nodepool"),
+        ({"node_class": "x" * 64}, "karpenter.k8s.aws/ec2nodeclass"),
+    ],
+)
+def test_names_that_no_label_takes(names: dict[str, Any], key: str) -> None:
+    (message,) = validate_node_pool(pool(**names))
+    assert message.endswith(f"nodes carry it as label[{key}]: must be no more than 63 bytes")
+
+
+def test_the_longest_names() -> None:
+    assert validate_node_pool(pool(name="x" * 63, node_class="x" * 63)) == ()

@@ -31,6 +31,8 @@ def validate_node_pool(pool: NodePool) -> tuple[str, ...]:
     """The messages of all broken rules, in the order of the fields; empty for a valid pool."""
     spec = pool.spec.template.spec
     return (
+        *_name(pool.metadata.name, _NODEPOOL),
+        *_name(spec.node_class_ref.name, f"{spec.node_class_ref.group}/{spec.node_class_ref.kind.lower()}"),
         *_labels(pool.spec.template.metadata.labels),
         *_taints((*spec.taints, *spec.startup_taints)),
         *(message for item in spec.requirements for message in _requirement(item)),
@@ -61,6 +63,12 @@ def _overlay_requirement(item: Requirement) -> Iterator[str]:
         yield f"invalid value: {faults} in requirements, restricted"
     if item.operator == "NotIn" and not item.values:
         yield f"key {item.key} with operator NotIn must have a value defined"
+
+
+def _name(name: str, key: str) -> Iterator[str]:
+    # No rule of Karpenter: there each NodeClaim is refused, and pods wait that other pools have room for.
+    for fault in label_value_faults(name):
+        yield f'invalid name "{name}", nodes carry it as label[{key}]: {fault}'
 
 
 def _labels(labels: dict[str, str]) -> Iterator[str]:

@@ -607,7 +607,7 @@ def pool_name_too_long(inventory: Inventory) -> Iterator[Remark]:
                 "metadata.name",
                 f"NodePool {view.name} has a name of {len(view.name)} characters",
                 "claims and nodes carry it as the label karpenter.sh/nodepool, which takes "
-                f"{_LONGEST_LABEL}: the API server refuses every claim",
+                f"{_LONGEST_LABEL}: the pool is not valid and buys nothing",
                 "give a shorter name",
             )
 
