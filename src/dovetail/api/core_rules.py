@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dovetail.api.names import label_key_faults, label_value_faults
-from dovetail.api.pod_resources import extended, whole_fault
+from dovetail.api.pod_resources import HUGE_PAGES, extended, meant_resource, name_fault, whole_fault
 from dovetail.api.rules import Rule, rule
 from dovetail.units.quantity import Quantity, parse_quantity
 
@@ -115,6 +115,45 @@ def amounts_not_negative(resources: Value) -> bool:
     return all(amount.nanos >= 0 for amount in amounts)
 
 
+def _resource_fault(amounts: Value) -> str:
+    """What is wrong with the first resource that no container can have so; empty when there is none."""
+    for name, text in amounts.items():
+        if fault := name_fault(name):
+            near = meant_resource(name)
+            return f"{name}: {fault}{f'; did you mean {near}?' if near else ''}"
+        if name.startswith(HUGE_PAGES) and not _whole_pages(text, name.removeprefix(HUGE_PAGES)):
+            return f"{text} is not positive integer multiple of {name}"
+    return ""
+
+
+def _whole_pages(text: Any, size: str) -> bool:
+    try:
+        page, amount = parse_quantity(size).nanos, parse_quantity(text).nanos
+    except (ValueError, TypeError):
+        return False
+    return page > 0 and amount >= 0 and amount % page == 0
+
+
+requests_named = Rule(
+    "requests_named", explain=lambda part: _resource_fault(part.get("requests") or {}), at="requests"
+)
+limits_named = Rule(
+    "limits_named", explain=lambda part: _resource_fault(part.get("limits") or {}), at="limits"
+)
+overhead_named = Rule(
+    "overhead_named", explain=lambda spec: _resource_fault(spec.get("overhead") or {}), at="overhead"
+)
+
+
+def _huge_pages_alone(resources: Value) -> str:
+    names = {*resources.get("requests", ()), *resources.get("limits", ())}
+    alone = any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}
+    return "HugePages require cpu or memory" if alone else ""
+
+
+huge_pages_beside = Rule("huge_pages_beside", explain=_huge_pages_alone)
+
+
 def _device_fault(resources: Value) -> str:
     """What is wrong with amounts of devices and huge pages, which no pods share; empty when nothing is."""
     requests, limits = _amounts(resources, "requests"), _amounts(resources, "limits")
@@ -123,7 +162,7 @@ def _device_fault(resources: Value) -> str:
         asked, most = requests.get(name), limits.get(name)
         if device and any(one is not None and one.nanos % 1_000_000_000 for one in (asked, most)):
             return f"{name} must be an integer"
-        if asked is not None and (device or name.startswith("hugepages-")):
+        if asked is not None and (device or name.startswith(HUGE_PAGES)):
             if most is None:
                 return (
                     f"{name}: Limit must be set for non overcommitable resources, to the request of {asked}"
@@ -367,6 +406,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         containers_have_own_names,
         host_ports_are_distinct,
         whole_holds_containers,
+        overhead_named,
         spreads_are_distinct,
         node_selector_well_formed,
     ),
@@ -379,7 +419,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "V1CronJobSpec": (schedule_is_cron,),
     "V1PodDisruptionBudgetSpec": (one_kind_of_budget, budget_in_range),
     "V2HorizontalPodAutoscalerSpec": (max_replicas_positive, replicas_in_order),
-    "V1ResourceRequirements": (amounts_not_negative, requests_within_limits, devices_whole_and_limited),
+    "V1ResourceRequirements": (
+        requests_named,
+        limits_named,
+        huge_pages_beside,
+        amounts_not_negative,
+        requests_within_limits,
+        devices_whole_and_limited,
+    ),
     "V1TopologySpreadConstraint": (
         skew_positive,
         min_domains_apply,

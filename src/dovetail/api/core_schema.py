@@ -11,7 +11,7 @@ from typing import Any
 from dovetail.api.core_rules import ENUMS, RULES
 from dovetail.api.karpenter.common_schema import ANY, BOOLEAN, INTEGER, QUANTITY, STRING
 from dovetail.api.pod_resources import default_whole
-from dovetail.api.schema import Schema
+from dovetail.api.schema import UNSET, Schema
 
 _SCALARS = {
     "s": STRING,
@@ -23,6 +23,9 @@ _SCALARS = {
     "x": Schema(type="int-or-string"),
     "a": ANY,
 }
+
+
+_ZERO = {"s": "", "q": "0"}
 
 
 @lru_cache(maxsize=1)
@@ -66,7 +69,9 @@ def _field(owner: str, key: str, text: str) -> Schema:
     if text.startswith("["):
         return Schema(type="array", items=_field("", "", text[1:]))
     if text.startswith("{"):
-        return Schema(type="object", values=_field("", "", text[1:]))
+        values = _field("", "", text[1:])
+        # An entry that is null is one with Go's zero value: `{cpu: 1,5}` asks for a resource called 5.
+        return Schema(type="object", values=replace(values, default=_ZERO.get(text[1:], UNSET)))
     return _SCALARS.get(text) or core_type(text)
 
 

@@ -9,13 +9,29 @@ import msgspec
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Container, ResourceList, ResourceRequirements
+from dovetail.api.names import label_key_faults
+from dovetail.base.guess import nearest
 from dovetail.units.quantity import Quantity
 
 Nanos = dict[str, int]
 Kind = Literal["requests", "limits"]
 
-_HUGE_PAGES = "hugepages-"
+HUGE_PAGES = "hugepages-"
 _REQUESTS = "requests."  # what quotas call requests; no resource is called so
+_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
+NOT_OF_CONTAINERS = "must be a standard resource for containers"
+# What people write for a resource, where no letters say so.
+_OTHER_WORDS = {
+    "core": "cpu",
+    "cores": "cpu",
+    "vcpu": "cpu",
+    "ram": "memory",
+    "mem": "memory",
+    "disk": "ephemeral-storage",
+    "storage": "ephemeral-storage",
+    "gpu": "nvidia.com/gpu",
+    "gpus": "nvidia.com/gpu",
+}
 
 
 def at_once(running: tuple[Container, ...], first: tuple[Container, ...], kind: Kind) -> Nanos:
@@ -67,12 +83,34 @@ def _most(a: Mapping[str, int], b: Mapping[str, int]) -> Nanos:
 
 def of_the_whole(name: str) -> bool:
     """True iff a pod as a whole may have requests and limits of it."""
-    return name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
+    return name in ("cpu", "memory") or name.startswith(HUGE_PAGES)
 
 
 def extended(name: str) -> bool:
     """True iff the resource is none of Kubernetes' own, such as a device."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith(_REQUESTS)
+
+
+def meant_resource(name: str) -> str:
+    """The resource of containers that was meant by a name; empty where it is one, or like none."""
+    if name in _OF_CONTAINERS:
+        return ""
+    lower = name.strip().lower()
+    near = nearest(lower, _OF_CONTAINERS)
+    return _OTHER_WORDS.get(lower, near[0] if near else "")
+
+
+def name_fault(name: str) -> str:
+    """Why a container can have no such resource; empty when it can. As API servers of 1.36 judge."""
+    if faults := label_key_faults(name):
+        return faults[0]
+    if "/" not in name:
+        if name in _OF_CONTAINERS or name.startswith(HUGE_PAGES):
+            return ""
+        return NOT_OF_CONTAINERS
+    if "kubernetes.io/" in name or (extended(name) and not label_key_faults(_REQUESTS + name)):
+        return ""
+    return "doesn't follow extended resource name standard"
 
 
 def default_whole(spec: dict[str, Any]) -> None:
@@ -86,7 +124,7 @@ def default_whole(spec: dict[str, Any]) -> None:
         return
     running, first = _containers(spec)
     for name, amount in as_quantities(running, first, "limits").items():
-        if name.startswith(_HUGE_PAGES) and name not in requests:
+        if name.startswith(HUGE_PAGES) and name not in requests:
             limits.setdefault(name, str(amount))
     if limits:
         for name, amount in as_quantities(running, first, "requests").items():
@@ -122,7 +160,7 @@ def whole_fault(spec: dict[str, Any]) -> str:
     given: tuple[tuple[Kind, ResourceList], ...] = (("requests", whole.requests), ("limits", whole.limits))
     for kind, most in given:
         for name, amount in as_quantities(running, first, kind).items():
-            held = kind == "requests" or name.startswith(_HUGE_PAGES)
+            held = kind == "requests" or name.startswith(HUGE_PAGES)
             if held and name in most and most[name] < amount:
                 return (
                     f"{kind} of {name}, {most[name]}, must be greater than or equal to aggregate container "

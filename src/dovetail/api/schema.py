@@ -118,6 +118,8 @@ def with_defaults(schema: Schema, value: Any) -> Any:
                 result[key] = item if child is None else with_defaults(child, item)
             elif item is not None:
                 result[key] = item
+            elif values is not None and key not in properties and values.default is not UNSET:
+                result[key] = values.default
         for key, child in schema.defaulted:
             if key not in result:
                 result[key] = with_defaults(child, _copy(child.default))

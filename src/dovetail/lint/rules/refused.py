@@ -10,6 +10,7 @@ from typing import Any
 from dovetail.api.generations import workloads
 from dovetail.api.generations.editing import Editor, Path, shown
 from dovetail.api.generations.upgrade import is_old
+from dovetail.api.pod_resources import NOT_OF_CONTAINERS
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Fault, Inventory
 from dovetail.lint.rules.nodepool import near_label
@@ -107,6 +108,8 @@ def _code_of(fault: Fault) -> str:
         return "NP006"
     if "'schedule' must be set with 'duration'" in error.message:
         return "NP010"
+    if NOT_OF_CONTAINERS in error.message:
+        return "WL014"
     if any(_VARIABLE.search(text) for _, text in _texts(fault.value, ())):
         return "IN007"
     if "must be of type string" in error.message and isinstance(fault.value, int | float):
