@@ -111,9 +111,25 @@ def test_a_static_pool_in_a_full_reservation(gates: FeatureGates) -> None:
         assert (last.metadata.name == claim.metadata.name) == (gates is REPAIR)
 
     world = play(script, gates=gates)
-    assert RESERVATIONS_FULL not in world.messages("DisruptionBlocked")
+    assert (RESERVATIONS_FULL in world.messages("DisruptionBlocked")) == (gates is REPAIR)
     if gates is FIRST:
         assert counted(world, "unhealthy", "no-reserved-capacity") == 1
+
+
+def test_none_goes_first_while_another_one_makes_room() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(replicas=3, limits={"nodes": "4"}))
+        await world.clock.sleep(3 * MINUTE)
+        before = {claim.metadata.name for claim in world.state.all(NodeClaim)}
+        await drift(world, "general")
+        for _ in range(30):
+            await world.clock.sleep(MINUTE)
+            assert 3 <= len(world.state.all(NodeClaim)) <= 4
+        assert before.isdisjoint(claim.metadata.name for claim in world.state.all(NodeClaim))
+
+    world = play(script, gates=FIRST)
+    assert [record["decision"] for record in world.records("disruption")] == ["replace"] * 3
+    assert FULL not in world.messages("DisruptionBlocked")
 
 
 @pytest.mark.parametrize("reason", ["unhealthy", "drifted"])

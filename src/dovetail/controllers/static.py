@@ -116,13 +116,17 @@ def _claim(
     )
 
 
+def _claims(context: Context, pool: NodePool) -> tuple[NodeClaim, ...]:
+    """All claims of the pool."""
+    name = pool.metadata.name
+    return tuple(
+        claim for claim in context.state.all(NodeClaim) if claim.metadata.labels.get(labels.NODEPOOL) == name
+    )
+
+
 def present(context: Context, pool: NodePool) -> tuple[NodeClaim, ...]:
     """Claims of the pool that are not being deleted."""
-    return tuple(
-        claim
-        for claim in context.state.all(NodeClaim)
-        if claim.metadata.labels.get(labels.NODEPOOL) == pool.metadata.name and not claim.deleting
-    )
+    return tuple(claim for claim in _claims(context, pool) if not claim.deleting)
 
 
 def standing(context: Context, claims: Sequence[NodeClaim]) -> tuple[NodeClaim, ...]:
@@ -142,9 +146,11 @@ def standing(context: Context, claims: Sequence[NodeClaim]) -> tuple[NodeClaim, 
 
 
 def room(context: Context, pool: NodePool) -> int:
-    """How many more nodes the pool's limit allows, those that are about to go included; many without one."""
+    """How many more nodes the pool's limit allows while those on their way out are still there; many without
+    one.
+    """
     limit = amounts(pool.spec.limits).get(NODES)
-    return 2**31 if limit is None else max(0, limit - len(present(context, pool)))
+    return 2**31 if limit is None else max(0, limit - len(_claims(context, pool)))
 
 
 def _buys(context: Context, pool: NodePool) -> bool:
@@ -181,6 +187,7 @@ LACKS = 30 * SECOND
 _AFTER_LOSS = 10 * SECOND
 OVERPROVISIONED = "overprovisioned"
 FULL = "Static NodePool is at its node limit and cannot stage a replacement"
+SOLD_OUT = "Nothing that the static NodePool allows can be launched now"
 RESERVATIONS_FULL = "Static NodePool's capacity reservations are full and cannot stage a replacement"
 
 
@@ -298,26 +305,32 @@ class MinimumNodes:
 
 
 def replacement(context: Context, view: NodeView, reason: str, *, terminates_first: bool) -> Outcome:
-    """How to replace a node of a static pool by one more; no obstacle is said where nothing is for sale.
+    """How to replace a node of a static pool by one more.
 
-    `terminates_first`: where there is no room for one more, the node itself goes first, if another is bought.
+    `terminates_first`: where there is no room for one more, the node itself goes first, if another is bought,
+    and none of the pool makes room anyway.
     """
     pool = view.pool
-    if pool is None or len(standing(context, present(context, pool))) > (pool.spec.replicas or 0):
+    if pool is None:
+        return Outcome(None)
+    wanted = pool.spec.replicas or 0
+    if len(standing(context, present(context, pool))) > wanted:
         return Outcome(None)  # one that is too many is about to go
     goes_first = terminates_first and _buys(context, pool)
-    if goes_first and (offered := _full_reservations(context, pool)):
-        if view.claim.metadata.labels.get(labels.RESERVATION_ID, "") not in offered:
-            return Outcome(None, RESERVATIONS_FULL)
-        return Outcome(Command(reason, (view,), terminate_first=NO_RESERVED_CAPACITY))
+    if offered := _full_reservations(context, pool):
+        if goes_first and view.claim.metadata.labels.get(labels.RESERVATION_ID, "") in offered:
+            return Outcome(Command(reason, (view,), terminate_first=NO_RESERVED_CAPACITY))
+        return Outcome(None, RESERVATIONS_FULL)
     if not room(context, pool):
+        if len(_claims(context, pool)) > wanted:
+            return Outcome(None)  # one that is being replaced makes room before long
         if goes_first:
             return Outcome(Command(reason, (view,), terminate_first=STATIC_AT_LIMIT))
         return Outcome(None, FULL)
-    wanted = planned(context, pool)
-    if wanted is None or context.brakes.launches_paused(pool):
+    if context.brakes.launches_paused(pool):
         return Outcome(None)
-    return Outcome(Command(reason, (view,), (wanted,)))
+    bought = planned(context, pool)
+    return Outcome(Command(reason, (view,), (bought,))) if bought is not None else Outcome(None, SOLD_OUT)
 
 
 class StaticReplacement(Turns):

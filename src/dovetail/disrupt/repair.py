@@ -45,12 +45,16 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a node is past help, and what is done about it; the highest `score` is first."""
+    """Why a node is past help, and what is done about it; the highest `score` is first.
+
+    `match` decides what is done, `hastiest` how long pods may take; None leaves that to the NodeClaim.
+    """
 
     repair: Repair
-    reason: str  # as the condition gives it
+    match: Match
     action: str
     score: float
+    hastiest: Match | None = None
     escalated: bool = False  # reboots of it have come to nothing
 
 
@@ -121,11 +125,14 @@ class Matcher:
                 one.condition,
             ),
         )
-        graces = [match.policy.grace for match in due if match.policy.grace is not None]
+        bounds = [
+            (one.policy.grace, one.since, one.condition, one) for one in due if one.policy.grace is not None
+        ]
+        hastiest = min(bounds, key=lambda bound: bound[:3], default=(None, 0, "", None))
         score = max(self._ranks[one.policy.priority] + (now - one.since) / _PER_RANK for one in due)
         again = origin.again + 1 if origin is not None and origin.condition == first.condition else 0
-        repair = Repair(first.condition, min(graces, default=None), again)
-        return Diagnosis(repair, first.reason, first.policy.action, score)
+        repair = Repair(first.condition, hastiest[0], again)
+        return Diagnosis(repair, first, first.policy.action, score, hastiest[3])
 
 
 def _delayed(match: Match, origin: Repair) -> Match:

@@ -47,7 +47,7 @@ class NodeRepair:
         for view, diagnosis in found.due:
             if diagnosis.action == REBOOT:
                 self._tell(view, diagnosis)
-                why = f"{diagnosis.repair.condition}/{diagnosis.reason}"
+                why = f"{diagnosis.repair.condition}/{diagnosis.match.reason}"
                 command = Command(self.reason, (view,), repair=diagnosis.repair, reboot=why)
                 return Decision(command, tuple(notes))
             outcome = await self._without(view)
@@ -80,7 +80,7 @@ class NodeRepair:
             claim=view.claim.metadata.name,
             node=view.name,
             condition=diagnosis.repair.condition,
-            reason=diagnosis.reason,
+            reason=diagnosis.match.reason,
             action=diagnosis.action,
             escalated=diagnosis.escalated,
         )
