@@ -11,7 +11,7 @@ import pytest
 from dovetail.api.admission import admit
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
-from dovetail.cluster.state import watched
+from dovetail.cluster.state import DEVICE_KINDS, watched
 from dovetail.runtime.scheduler_config import read_default_constraints
 from tests.cluster.helm import CHARTS, VALUES, Document, HelmError, helm, render
 
@@ -382,6 +382,28 @@ def test_buffers_are_watched_and_told_of_where_their_gate_is_open() -> None:
         (kind.API_VERSION.rpartition("/")[0], kind.PLURAL) for kind in kinds
     }
     assert ("autoscaling.x-k8s.io", "capacitybuffers/status") in _rights(rules, "patch")
+
+
+@pytest.mark.parametrize(
+    ("given", "watched_too"),
+    [
+        ("provider: kwok", False),
+        ("ignoreDRARequests: true", False),
+        ("ignoreDRARequests: false, provider: kwok", True),
+        ("ignoreDRARequests: 'false', observe: true", True),
+        ("enableDRA: true", True),
+        ("awsFeatureGates: {draNVIDIAGPU: true}", True),
+        ("awsFeatureGates: {draEFA: false}", False),
+    ],
+)
+def test_devices_are_watched_where_claims_for_them_are_planned_for(given: str, watched_too: bool) -> None:
+    rules = render("dovetail", f"settings: {{clusterName: demo, {given}}}\n")["ClusterRole", "dovetail"][
+        "rules"
+    ]
+    found = {right for right in _rights(rules, "list", "watch") if right[0] == "resource.k8s.io"}
+    kinds = {(kind.API_VERSION.partition("/")[0], kind.PLURAL) for kind in DEVICE_KINDS}
+    assert found == (kinds if watched_too else set())
+    assert not {right for right in _rights(rules, "patch") if right[0] == "resource.k8s.io"}
 
 
 @pytest.mark.parametrize("observe", ["false", "true"])

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from dovetail.api.codec import decode
+from dovetail.api.codec import decode, encode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.amifamily.kubelet import PASSED_ON
-from dovetail.cloud.aws.nodeclass.validation import SHARING, Validator, faults
+from dovetail.cloud.aws.nodeclass.validation import Validator, faults
 from dovetail.cloud.catalog import kubelet_expressions, store
+from dovetail.cloud.catalog.devices import SHARING, gpu_capacity, read_sharing
+from dovetail.units.quantity import parse_quantity
 
 VECTORS = Path(__file__).parent / "vectors" / "karpenter-1.15" / "aws_kubelet.jsonl.gz"
 TYPE = next(record for record in store.load().types if record.name == "m5.2xlarge")
@@ -65,6 +67,21 @@ def test_annotations_of_shared_gpus_are_judged_alike(case: dict[str, Any]) -> No
     assert messages == ([f"annotation {SHARING}: {expected['error']}"] if "error" in expected else [])
     shut = {item.reason for item in Validator(gpu_sharing=False).faults(node_class)}
     assert ("DRADisabled" in shut) is expected.get("shareable", False)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [one for one in _cases("nvidia-consumable-capacity") if "error" not in one["outcomes"][0]],
+    ids=lambda case: str(case["name"]),
+)
+def test_shared_gpus_have_the_same_capacity(case: dict[str, Any]) -> None:
+    (expected,), memory = case["outcomes"], parse_quantity(case["input"]["memory"])
+    sharing = read_sharing(case["input"]["value"])
+    found = {name: encode(one) for name, one in gpu_capacity(memory, sharing).items()}
+    assert (sharing.shareable, sharing.shareable and found) == (
+        expected["shareable"],
+        expected.get("capacity", False),
+    )
 
 
 @pytest.mark.parametrize("case", _cases("kubelet-expression"), ids=lambda case: str(case["name"]))

@@ -70,6 +70,17 @@ def made(offered: list[InstanceType], wanted: Launch) -> tuple[Choice, tuple[Tem
     return choice, templates(wanted, choice, RECORDS)
 
 
+@pytest.mark.parametrize(
+    ("drivers", "efas"),
+    [("", 0), ("gpu.nvidia.com", 0), ("dra.net", 4), ("dra.net,gpu.nvidia.com", 4), ("dra.network", 0)],
+)
+def test_efas_are_attached_for_claims_of_their_driver(drivers: str, efas: int) -> None:
+    marks = {"karpenter.sh/requested-dra-drivers": drivers} if drivers else {}
+    _, (found,) = made(types("p4d.24xlarge"), launch(annotations=marks))
+    kinds = [one.get("InterfaceType") for one in found.data["NetworkInterfaces"]]
+    assert kinds.count("efa") == efas
+
+
 def test_types_without_an_image_are_left_out() -> None:
     _, found = made(types("m5.large", "m6g.large"), launch())
     assert [[item.name for item in one.types] for one in found] == [["m5.large"]]

@@ -48,6 +48,15 @@ def test_flags_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert (options.elect, options.qps, settings.gates.node_repair) == (False, 50, True)
 
 
+@pytest.mark.parametrize(("given", "planned"), [(None, False), ("true", False), ("false", True)])
+def test_claims_for_devices_are_planned_for_where_they_are_not_ignored(
+    given: str | None, planned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if given is not None:
+        monkeypatch.setenv("IGNORE_DRA_REQUESTS", given)
+    assert read().settings.dynamic_resources is planned
+
+
 def test_gates_that_change_nothing_are_named() -> None:
     assert Flags(feature_gates="StaticCapacity=true,LaterGate=true,NodeOverlay=false").given() == (
         "--feature-gates LaterGate=true",
@@ -201,6 +210,6 @@ def test_gates_of_aws_that_change_nothing_are_named() -> None:
     found, usual = (
         aws("--cluster-name=demo", *more).options() for more in ((f"--aws-feature-gates={gates}",), ())
     )
-    assert (found.gpu_sharing, found.reboots) == (True, True)
-    assert (usual.gpu_sharing, usual.reboots) == (False, False)
-    assert aws(f"--aws-feature-gates={gates}").idle_gates() == ("--aws-feature-gates DRANVIDIAGPU=true",)
+    assert (found.gpu_devices, found.efa_devices, found.reboots) == (True, False, True)
+    assert (usual.gpu_devices, usual.efa_devices, usual.reboots) == (False, False, False)
+    assert aws(f"--aws-feature-gates={gates},Later=true").idle_gates() == ("--aws-feature-gates Later=true",)

@@ -31,9 +31,8 @@
 {{- $_ := set $awsGates . (or (eq (toString $settings.enableDRA) "true") (eq (toString (get $awsGates .)) "true")) }}
 {{- end }}
 {{- $_ := set $env "AWS_FEATURE_GATES" (include "dovetail.gates" $awsGates) }}
-{{- /* Rendered always, as an explicit false counts; a DRA gate that is on wants it. */}}
-{{- $dra := or $awsGates.draNVIDIAGPU $awsGates.draEFA }}
-{{- $_ := set $env "IGNORE_DRA_REQUESTS" (and (not $dra) (ne (toString $settings.ignoreDRARequests) "false")) }}
+{{- /* Rendered always, as an explicit false counts. */}}
+{{- $_ := set $env "IGNORE_DRA_REQUESTS" (not (include "dovetail.devices" .)) }}
 {{- range $name := keys $env | sortAlpha }}
 - name: {{ $name }}
   {{- $value := get $env $name }}
@@ -49,6 +48,16 @@
 {{- /* isolatedVPC -> ISOLATED_VPC, reservedENIs -> RESERVED_ENIS, clusterCABundle -> CLUSTER_CA_BUNDLE */}}
 {{- define "dovetail.variable" -}}
 {{- . | replace "ENIs" "Enis" | replace "VPC" "Vpc" | replace "CAB" "CaB" | snakecase | upper }}
+{{- end }}
+
+{{- /* Not empty if nodes are planned for pods that claim devices: as set, or as a gate that is on wants it. */}}
+{{- define "dovetail.devices" -}}
+{{- with .Values.settings }}
+{{- range list .enableDRA .awsFeatureGates.draNVIDIAGPU .awsFeatureGates.draEFA }}
+{{- if eq (toString .) "true" }}set{{ end }}
+{{- end }}
+{{- if eq (toString .ignoreDRARequests) "false" }}set{{ end }}
+{{- end }}
 {{- end }}
 
 {{- /* Not empty if the scheduler's default spread constraints are set: by the setting, or as Karpenter's chart has it. */}}

@@ -35,8 +35,6 @@ class Inert:
         Where errors go; standard error.
     webhook_metrics_port
         Where the webhook's own figures are served; they are among the others.
-    ignore_dra_requests
-        Whether pods that ask for devices by claims are passed over.
     """
 
     eks_control_plane: Bool = "false"
@@ -46,7 +44,6 @@ class Inert:
     log_output_paths: str = "stdout"
     log_error_output_paths: str = "stderr"
     webhook_metrics_port: int = 8001
-    ignore_dra_requests: Bool = "true"
 
     def given(self) -> tuple[str, ...]:
         """Names of those that are not as by default. Raises InputError for one that Karpenter cannot mean."""

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _GATE = "NodeClassCEL"
 _REBOOTS = "RebootForRepair"
-_SHARING = "DRANVIDIAGPU"  # shuts classes out that share GPUs; none is shared where it is open either
+_GPU_DEVICES = "DRANVIDIAGPU"
+_EFA_DEVICES = "DRAEFA"
+_EFFECTIVE = (_GATE, _REBOOTS, _GPU_DEVICES, _EFA_DEVICES)
 
 
 @Parameter(name="*")
@@ -56,7 +58,8 @@ class AwsFlags:
         How often security groups are looked up.
     aws_feature_gates
         NodeClassCEL=true lets kubelet settings be expressions, RebootForRepair=true lets node repair reboot
-        nodes that a reboot may mend.
+        nodes that a reboot may mend, DRANVIDIAGPU=true and DRAEFA=true give instance types the GPUs and EFAs
+        that pods may claim (with --ignore-dra-requests=false).
     """
 
     cluster_name: str = ""
@@ -105,7 +108,7 @@ class AwsFlags:
     def idle_gates(self) -> tuple[str, ...]:
         """Gates that were opened and change nothing here. Raises InputError."""
         opened = [name for name, on in self._gates().items() if on]
-        return tuple(f"--aws-feature-gates {name}=true" for name in opened if name not in (_GATE, _REBOOTS))
+        return tuple(f"--aws-feature-gates {name}=true" for name in opened if name not in _EFFECTIVE)
 
     @property
     def reboots(self) -> bool:
@@ -142,7 +145,8 @@ class AwsFlags:
                 "--security-group-refresh-interval", self.security_group_refresh_interval
             ),
             expressions=self._gates().get(_GATE, False),
-            gpu_sharing=self._gates().get(_SHARING, False),
+            gpu_devices=self._gates().get(_GPU_DEVICES, False),
+            efa_devices=self._gates().get(_EFA_DEVICES, False),
         )
 
 

@@ -75,6 +75,9 @@ class Flags:
     scheduler_config
         YAML: the spread constraints that the cluster's scheduler gives to pods without any of their own, as
         podTopologySpread.defaultConstraints.
+    ignore_dra_requests
+        false: nodes are planned for pods that claim devices (Dynamic Resource Allocation), on Kubernetes 1.34
+        or newer; else such pods wait.
     feature_gates
         NAME=true or false, with commas between them.
     legacy_node_repair
@@ -157,6 +160,7 @@ class Flags:
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
     scheduler_config: str = ""
+    ignore_dra_requests: Bool = "true"
     feature_gates: str = ""
     legacy_node_repair: Bool = "false"
     kube_client_qps: float = 200
@@ -290,6 +294,7 @@ class Flags:
             minimum_saving=self.minimum_saving,
             pod_moves_per_day=self.pod_moves_per_day,
             default_constraints=read_default_constraints(self.scheduler_config, "--scheduler-config"),
+            dynamic_resources=self.ignore_dra_requests == "false",
             gates=self._gates(),
             legacy_node_repair=self.legacy_node_repair == "true",
             brakes=BrakeOptions(

@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 
 from dovetail.api import core, namespaces, workloads
 from dovetail.api.core import Node, Pod
+from dovetail.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
@@ -21,6 +22,7 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import NotFound
 from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.default_spreads import SELECTING, DefaultSpreads, Owner
+from dovetail.cluster.devices import DeviceObjects
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
@@ -57,20 +59,31 @@ _BUFFERING: tuple[type[Object], ...] = (
 )
 
 
+# Claims for devices, and what they are allocated from.
+DEVICE_KINDS: tuple[type[Object], ...] = (DeviceClass, ResourceClaim, ResourceSlice)
+
+
 def watched(
-    kinds: Kinds | None, *, spreading: bool = False, buffers: bool = False, overlays: bool = False
+    kinds: Kinds | None,
+    *,
+    spreading: bool = False,
+    buffers: bool = False,
+    overlays: bool = False,
+    devices: bool = False,
 ) -> tuple[type[Object], ...]:
     """All kinds that are watched: those of every provider, and the node classes of the provider.
 
     `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well;
     `buffers`: the gate CapacityBuffer is open, so these and what they refer to too; `overlays`: the gate
-    NodeOverlay is open, so these too.
+    NodeOverlay is open, so these too; `devices`: pods that claim devices are planned for, so claims, classes
+    and slices as well.
     """
     classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
     more = (
         *(SELECTING if spreading else ()),
         *(_BUFFERING if buffers else ()),
         *((NodeOverlay,) if overlays else ()),
+        *(DEVICE_KINDS if devices else ()),
     )
     return tuple(dict.fromkeys((core.Namespace, *classes, *_ALWAYS, *more)))
 
@@ -108,7 +121,8 @@ class State:
 
     Claims and pools whose class is not one of `node_class_kinds` belong to another controller and stay out.
     `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own;
-    with `buffers` CapacityBuffers and what they refer to are among them, with `overlays` NodeOverlays.
+    with `buffers` CapacityBuffers and what they refer to are among them, with `overlays` NodeOverlays, with
+    `devices` claims for devices and what they are allocated from.
     Events cost what changed. `watch_synced` says whether every first list has arrived. `revision` counts
     changes of objects, nominations and marks: while it and the instant stay, so does every answer. `on_error`
     gets what a callback raised; without it, that ends the watch.
@@ -125,13 +139,19 @@ class State:
         default_constraints: tuple[core.TopologySpreadConstraint, ...] = (),
         buffers: bool = False,
         overlays: bool = False,
+        devices: bool = False,
         on_error: OnError | None = None,
     ) -> None:
         self._on_error = on_error
         self.watch_synced = watch_synced
         self.kinds = watched(
-            node_class_kinds, spreading=bool(default_constraints), buffers=buffers, overlays=overlays
+            node_class_kinds,
+            spreading=bool(default_constraints),
+            buffers=buffers,
+            overlays=overlays,
+            devices=devices,
         )
+        self.plans_devices = devices
         self._constraints = default_constraints
         self._spreads: tuple[int, DefaultSpreads] | None = None  # as of a revision
         self.node_class_kinds = node_class_kinds
@@ -251,6 +271,12 @@ class State:
             storage_classes=self.all(workloads.StorageClass),
             csi_nodes=self.all(workloads.CSINode),
         )
+
+    def device_objects(self) -> DeviceObjects | None:
+        """Which devices there are, and which are claimed; None where nothing is planned by claims."""
+        if not self.plans_devices:
+            return None
+        return DeviceObjects(self.all(DeviceClass), self.all(ResourceClaim), self.all(ResourceSlice))
 
     def default_spreads(self) -> DefaultSpreads:
         """What the cluster's scheduler gives to pods without spread constraints."""

@@ -17,6 +17,7 @@ from dovetail.controllers.nodeclaim.status import DRAINED, INSTANCE_TERMINATING
 from dovetail.controllers.transitions import moved
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
+from dovetail.model.cluster_devices import claims_devices
 from dovetail.units.timestamp import parse_rfc3339
 
 _SECONDS = (
@@ -106,9 +107,9 @@ POD_STARTED = Metric(
 )
 
 
-def claims_devices(pod: Pod) -> str:
+def dynamic_resources(pod: Pod) -> str:
     """Whether the pod asks for devices by claims, as labels have it."""
-    return "true" if pod.spec.resource_claims else "false"
+    return "true" if claims_devices(pod) else "false"
 
 
 def _changes(kind: str) -> Metric:
@@ -183,9 +184,9 @@ class Lifetimes:
         promised = waits.promised.get(new.metadata.uid)
         known = (self._context.clock.now() - promised) / SECOND if promised is not None else None
         if new.spec.node_name and not old.spec.node_name:
-            metrics.observe(POD_BOUND, age, dynamic_resources=claims_devices(new))
+            metrics.observe(POD_BOUND, age, dynamic_resources=dynamic_resources(new))
             if known is not None:
-                metrics.observe(PROMISED_BOUND, known, dynamic_resources=claims_devices(new))
+                metrics.observe(PROMISED_BOUND, known, dynamic_resources=dynamic_resources(new))
         if old.status.phase == "Pending" and new.status.phase == "Running":
             metrics.observe(POD_STARTED, age)
             if known is not None:

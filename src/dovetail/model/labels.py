@@ -44,6 +44,8 @@ MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
 # Of claims that may become a type of which a NodeOverlay changed the price, or a resource.
 PRICE_OVERLAID = "karpenter.sh/price-overlay-applied"
 CAPACITY_OVERLAID = "karpenter.sh/capacity-overlay-applied"
+# Of claims: the drivers, with commas between them, whose devices of a node its pods claim.
+REQUESTED_DRIVERS = "karpenter.sh/requested-dra-drivers"
 # Of pods: what evicting one costs beyond others, whatever its deletion cost is.
 DISRUPTION_COST = "karpenter.sh/disruption-cost"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dovetail.api.core import Pod
+from dovetail.model.cluster_devices import claims_devices
 from dovetail.model.resources import CPU, excess, pod_requests, quantities
 from dovetail.model.volumes import VolumeIndex, ignored_reason
 
@@ -14,7 +15,7 @@ _SHOWN = 24  # characters of an amount that are read at a glance; larger ones ar
 
 def left_out(pod: Pod, index: VolumeIndex) -> str:
     """Why no plan is made for the pod as it and its claims are now; "" when nothing stands against it."""
-    if pod.spec.resource_claims:
+    if claims_devices(pod):
         return DEVICES
     name = excess(pod)
     return _too_much(pod, name) if name else ignored_reason(pod, index)

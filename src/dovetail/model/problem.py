@@ -10,6 +10,7 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.base.clock import SECOND
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
+from dovetail.model.cluster_devices import ClusterDevices
 from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -113,6 +114,8 @@ class Problem:
     options: Options = field(default_factory=Options)
     # What is left of what offerings draw on, by name; without an entry it is not known to end.
     commons: Mapping[str, int] = field(default_factory=dict)
+    # The devices that pods may claim, and their claims; None: pods that claim devices are left out.
+    devices: ClusterDevices | None = None
     # False iff only room on the nodes counts: what is sold says which domains there could be, no more. Pods
     # that nodes would be bought for are left, and others may count on where they would have gone.
     buys: bool = True

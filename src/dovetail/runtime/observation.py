@@ -131,6 +131,7 @@ class Observation:
             default_constraints=self._settings.default_constraints,
             buffers=self._settings.gates.capacity_buffer,
             overlays=self._settings.gates.node_overlay,
+            devices=self._settings.dynamic_resources,
             on_error=self._panics.caught,
         )
 

@@ -124,6 +124,7 @@ class Operator:
             default_constraints=settings.default_constraints,
             buffers=settings.gates.capacity_buffer,
             overlays=settings.gates.node_overlay,
+            devices=settings.dynamic_resources,
             on_error=self._panics.caught,
         )
         unreadables = Unreadables(

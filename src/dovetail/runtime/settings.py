@@ -55,6 +55,7 @@ class Settings:
     strategy: Strategy = field(default_factory=Strategy)  # of consolidation
     plain_plans: bool = False  # a rival's: carried out as they come, and without a bound to measure by
     gates: FeatureGates = FeatureGates()
+    dynamic_resources: bool = False  # pods that claim devices are planned for: --ignore-dra-requests false
     legacy_node_repair: bool = False  # as Karpenter 1.14 repairs, where the gate is open
     brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.

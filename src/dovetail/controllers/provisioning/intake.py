@@ -10,6 +10,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.errors import in_one_line
+from dovetail.cluster.devices import cluster_devices
 from dovetail.cluster.nodes import KnownNodes, Machine
 from dovetail.cluster.problem import Fault, OnFault, build, isolated
 from dovetail.cluster.promises import BINDING, with_room
@@ -17,6 +18,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
 from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
+from dovetail.model.cluster_devices import ClusterDevices
 from dovetail.model.problem import Options, Problem
 
 
@@ -161,13 +163,14 @@ class Intake:
         the scheduler gives them.
         """
         state = self._context.state
+        lingering = self._lingering() - leaving
         problem = build(
             state.objects(),
             self._spread(pods),
             self._context.instance_types,
             self._options,
             state.marked() | leaving,
-            lingering=self._lingering() - leaving,
+            lingering=lingering,
             promised=places,
             moving=self._kept_places(),
             node_class_kinds=state.node_class_kinds,
@@ -182,7 +185,38 @@ class Intake:
             pool.metadata.name for pool in state.all(NodePool) if self._context.brakes.launches_paused(pool)
         }
         pools = tuple(pool for pool in problem.pools if pool.name not in paused)
-        return replace(problem, pools=pools)
+        return replace(problem, pools=pools, devices=self._devices(problem, leaving, lingering))
+
+    def _devices(
+        self, problem: Problem, leaving: frozenset[str], lingering: frozenset[str]
+    ) -> ClusterDevices | None:
+        """Devices and claims for the pods of the problem, and for those that have places on its nodes."""
+        state = self._context.state
+        objects = state.device_objects()
+        if objects is None:
+            return None
+        imagined = (machine for name in leaving if (machine := state.staying(name)) is not None)
+        gone = [machine for machine in (*state.leaving(), *imagined) if machine.node is not None]
+        uids = {
+            pod.metadata.uid
+            for machine in gone
+            if machine.name not in lingering
+            for pod in state.pods_on(machine.name)
+        }
+        # Of a node that stays for now only those pods leave that are in the question.
+        uids.update(
+            pod.metadata.uid
+            for pod in problem.pods
+            if (known := state.get(Pod, pod.key)) is not None and known.spec.node_name
+        )
+        names = {name for machine in gone for name in machine.names()}
+
+        def offers(name: str) -> bool:
+            machine = state.staying(name) if name not in names else None
+            return machine is not None and machine.node is not None and machine.initialized
+
+        settled = (pod for node in problem.nodes for pod in node.pods if pod.spec.resource_claims)
+        return cluster_devices(objects, (*problem.pods, *settled), uids, offers)
 
     def _standing(self, node: str) -> tuple[Pod, ...]:
         pods = self._context.state.standing(node)

@@ -9,7 +9,7 @@ from dovetail.api.meta import is_true
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
-from dovetail.controllers.lifetimes import claims_devices
+from dovetail.controllers.lifetimes import dynamic_resources
 from dovetail.model import labels
 from dovetail.runtime.figures.text import header, series
 from dovetail.units.timestamp import parse_rfc3339
@@ -141,7 +141,7 @@ def _seconds(metric: Metric, pod: Pod, waited: int) -> str:
     meta = pod.metadata
     found = {"name": meta.name, "namespace": meta.namespace}
     if "dynamic_resources" in metric.labels:
-        found["dynamic_resources"] = claims_devices(pod)
+        found["dynamic_resources"] = dynamic_resources(pod)
     return f"{series(metric, tuple(found.items()))}{max(0, waited) / SECOND}\n"
 
 

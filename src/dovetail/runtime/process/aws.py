@@ -108,7 +108,12 @@ def provider_options(options: AwsOptions, reserved_capacity: bool, spot: SpotRan
     """What the provider itself needs of all this."""
     return Options(
         cluster=options.cluster,
-        node=NodeOptions(options.vm_memory_overhead_percent, options.reserved_enis),
+        node=NodeOptions(
+            options.vm_memory_overhead_percent,
+            options.reserved_enis,
+            gpu_devices=options.gpu_devices,
+            efa_devices=options.efa_devices,
+        ),
         isolated_vpc=options.isolated_vpc,
         reserved_capacity=reserved_capacity,
         spot=spot,
@@ -120,7 +125,7 @@ def provider_options(options: AwsOptions, reserved_capacity: bool, spot: SpotRan
             image_refresh=options.image_refresh,
             subnet_refresh=options.subnet_refresh,
             group_refresh=options.group_refresh,
-            gpu_sharing=options.gpu_sharing,
+            gpu_sharing=options.gpu_devices,
         ),
     )
 

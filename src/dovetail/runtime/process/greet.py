@@ -39,6 +39,16 @@ async def has_definitions(transport: Transport, classes: Iterable[tuple[str, str
             await _has(transport, kind)
 
 
+async def serves(transport: Transport, kinds: Iterable[type[Object]]) -> bool:
+    """True iff the server has all of these kinds in these versions. Raises InputError if it does not say."""
+    async with _with_remedies(transport):
+        for kind in kinds:
+            group, _, version = kind.API_VERSION.partition("/")
+            if not await _serves(transport, group, version, kind):
+                return False
+    return True
+
+
 @asynccontextmanager
 async def _with_remedies(transport: Transport) -> AsyncIterator[None]:
     """What the server answers, as what a user can do about it."""

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -27,6 +28,7 @@ from dovetail.cloud.kwok import KwokCloud, default_types, read_types
 from dovetail.cloud.kwok.machine import PLAYED
 from dovetail.cloud.listed import ListedCloud
 from dovetail.cloud.provider import Provider
+from dovetail.cluster.state import DEVICE_KINDS
 from dovetail.cost.commitments import UnderTerms
 from dovetail.cost.store import Store, StoreFile
 from dovetail.kube.client import Client
@@ -46,7 +48,7 @@ from dovetail.runtime.process.clock import ServerClock, WallClock
 from dovetail.runtime.process.costapi import cost_routes
 from dovetail.runtime.process.election import Candidate, Election, Fence
 from dovetail.runtime.process.endpoints import serve
-from dovetail.runtime.process.greet import greet, has_definitions
+from dovetail.runtime.process.greet import greet, has_definitions, serves
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.runtime.process.options import Options, Page, WebhookOptions
@@ -141,6 +143,8 @@ class Process:
             self._log_line("starting", version=__version__, server=self._access.server, kubernetes=version)
             if options.without_effect:
                 self._log_line("settings without effect here", settings=list(options.without_effect))
+            if options.settings.dynamic_resources and not await serves(client.transport, DEVICE_KINDS):
+                self._without_devices()
             if options.settings.default_constraints:
                 self._log_line(
                     "scheduler-config is set: applying these default topology spread constraints",
@@ -166,6 +170,18 @@ class Process:
                     await self._operate(client, fence, stack)
                 except* _Stopped:
                     self._log_line("stopping")
+
+    def _without_devices(self) -> None:
+        """The server does not know claims for devices: the pods that have some wait, as by default."""
+        self._options = replace(
+            self._options, settings=replace(self._options.settings, dynamic_resources=False)
+        )
+        self._log.write(
+            "error",
+            "controller",
+            "pods that claim devices are left alone: the API server does not serve resource.k8s.io/v1",
+            remedy="use Kubernetes 1.34 or newer, or start with --ignore-dra-requests=true",
+        )
 
     @contextlib.asynccontextmanager
     async def _converting(

@@ -47,7 +47,8 @@ class AwsOptions:
     image_refresh: int = MINUTE
     subnet_refresh: int = MINUTE
     group_refresh: int = MINUTE
-    gpu_sharing: bool = False
+    gpu_devices: bool = False  # instance types have the GPUs that pods may claim
+    efa_devices: bool = False  # and the EFAs
     expressions: bool = False
 
 

@@ -20,6 +20,7 @@ from dovetail.cloud.aws.instancetype.discovered import SeenMemory
 from dovetail.cloud.aws.pricing import latest
 from dovetail.cloud.aws.quota.quotas import Addresses, drawing
 from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.devices import SHARING, devices
 from dovetail.cloud.catalog.offerings import with_given_spot_prices, with_spot_prices
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
@@ -27,6 +28,7 @@ from dovetail.cloud.choice import Pool
 from dovetail.cloud.provider import NodeClassResolution, ResolvedImage, ResolvedPlacementGroup
 from dovetail.cloud.unavailable import without
 from dovetail.model import labels
+from dovetail.model.devices import NO_DEVICES
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements
 
@@ -105,10 +107,12 @@ class Sold:
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What of a node's room the controller's settings decide."""
+    """What of a node's room and devices the controller's settings decide."""
 
     vm_memory_overhead_percent: float = 0.075
     reserved_enis: int = 0
+    gpu_devices: bool = False  # types have GPUs that pods may claim
+    efa_devices: bool = False  # and EFAs
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class _Known:
     """The answer for a class, in steps: `made` of all but memory and refusals, `base` of all but refusals."""
 
     asked: Wanted  # last
-    key: tuple[EC2NodeClassSpec | None, Wanted, Sold]
+    key: tuple[EC2NodeClassSpec | None, str, Wanted, Sold]
     made: tuple[InstanceType, ...]
     seen: int  # the version of the memory that `base` has
     base: tuple[InstanceType, ...]
@@ -195,11 +199,11 @@ class Market:
         node_class = wanted.node_class
         name = node_class.metadata.name if node_class else ""
         known, seen = self._known.get(name), self.seen.version
-        same = known is not None and known.asked is wanted and known.key[2] is self.sold
+        same = known is not None and known.asked is wanted and known.key[-1] is self.sold
         if known is None or not same or known.seen != seen:
-            # Of the class only its spec matters: its status changes all the time.
+            # Of the class only its spec matters, and how GPUs are shared: its status changes all the time.
             spec = node_class.spec if node_class else None
-            key = spec, replace(wanted, node_class=None), self.sold
+            key = spec, self._sharing(node_class), replace(wanted, node_class=None), self.sold
             if known is None or known.key != key or known.seen != seen:
                 made = known.made if known is not None and known.key == key else self._make(wanted)
                 base = self.seen.applied(made, wanted.images)
@@ -240,12 +244,21 @@ class Market:
                     item = catalog.make(
                         record, settings, region=region, zones=where, on_demand=price, listed=listed
                     )
+                    found = devices(
+                        name, wanted.node_class, gpus=options.gpu_devices, efas=options.efa_devices
+                    )
+                    item = item if found is NO_DEVICES else replace(item, devices=found)
                     item = with_reservations(self._priced(item), wanted.reservations)
                     made.append(drawing(_placed(item, wanted.placement), record, wanted.addresses))
         except InputError:
             # The class's own conditions say what is wrong with it; it has no types until then.
             return ()
         return tuple(made)
+
+    def _sharing(self, node_class: EC2NodeClass | None) -> str:
+        if node_class is None or not self._options.gpu_devices:
+            return ""
+        return node_class.metadata.annotations.get(SHARING, "")
 
     def _priced(self, item: InstanceType) -> InstanceType:
         """With spot prices as they were fetched; a pool without one is not for sale."""

@@ -20,6 +20,7 @@ from dovetail.base.errors import CreateFailed
 from dovetail.cloud.aws.amifamily.userdata import Cluster, Kubelets, Machine, bootstrap, render
 from dovetail.cloud.catalog.assemble import runs
 from dovetail.cloud.catalog.capacity import EFA
+from dovetail.cloud.catalog.devices import EFA_DRIVER
 from dovetail.cloud.catalog.labels import tenancy
 from dovetail.cloud.catalog.settings import GIB, ami_family, devices, parse_size
 from dovetail.cloud.catalog.store import TypeRecord
@@ -60,6 +61,12 @@ class Launch:
         spec = self.claim.spec
         object.__setattr__(self, "requirements", Requirements.read(spec.requirements))
         object.__setattr__(self, "requests", amounts(spec.resources.requests))
+
+    @property
+    def wants_efa(self) -> bool:
+        """True iff its pods ask for EFAs: by amount, or by claims for the driver's devices."""
+        drivers = self.claim.metadata.annotations.get(labels.REQUESTED_DRIVERS, "")
+        return bool(self.requests.get(EFA)) or EFA_DRIVER in drivers.split(",")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +236,7 @@ def templates(launch: Launch, choice: Choice, records: Mapping[str, TypeRecord])
         image, record = image_on(item, launch.images), records[item.name]
         if image is None or not runs(record, kubelets.settings):
             continue
-        efa = item.capacity.get(EFA, 0) if launch.requests.get(EFA) else 0
+        efa = item.capacity.get(EFA, 0) if launch.wants_efa else 0
         key = image, json.dumps(kubelets.on(record)), efa
         shared = alike.get(key)
         if shared is None:

@@ -19,6 +19,7 @@ from dovetail.cloud.aws.amifamily.userdata.check import remarks
 from dovetail.cloud.catalog import cel, store
 from dovetail.cloud.catalog import kubelet_expressions as expressions
 from dovetail.cloud.catalog.capacity import pods
+from dovetail.cloud.catalog.devices import SHARING, read_sharing
 from dovetail.cloud.catalog.settings import GIB, NodeSettings, ami_family, parse_size
 from dovetail.units.duration import parse_duration
 from dovetail.units.quantity import parse_quantity
@@ -226,22 +227,15 @@ def _unsupported(family: str, kubelet: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_PATH}.clusterDNS: {family} takes one address"
 
 
-# How pods that claim GPUs may share one, on a class.
-SHARING = "karpenter.k8s.aws/nvidia-consumable-capacity"
-_SHARES = re.compile(r"\+?[0-9]{1,25}")
-_MOST_SHARES = 2**63 - 1
-
-
 def _sharing(value: str) -> Iterator[str]:
-    if value in ("", "disabled", "memory", "unlimited"):
-        return
-    if not (_SHARES.fullmatch(value) and 0 < int(value) <= _MOST_SHARES):
-        kinds = '"disabled", "memory", "unlimited", or a positive integer share count'
-        yield f'annotation {SHARING}: "{value}" is not one of {kinds}'
+    try:
+        read_sharing(value)
+    except ValueError as error:
+        yield f"annotation {SHARING}: {error}"
 
 
 def _shared(value: str) -> Iterator[str]:
-    if value not in ("", "disabled"):
+    if read_sharing(value).shareable:
         yield f"annotation {SHARING} enables GPU sharing, but the DRANVIDIAGPU feature gate is disabled"
 
 

@@ -1,0 +1,101 @@
+"""Devices and claims to what a plan gets of them: which slices count, which claims hold, what is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from dovetail.api.core import Pod
+from dovetail.api.devices import Allocation, DeviceClass, DeviceResult, ResourceClaim, ResourceSlice
+from dovetail.base.memo import by_identity
+from dovetail.model.cluster_devices import ClusterDevices, claim_keys
+from dovetail.model.devices import DeviceId
+from dovetail.units.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceObjects:
+    """Everything of a cluster that says which devices there are, and which are taken."""
+
+    classes: tuple[DeviceClass, ...] = ()
+    claims: tuple[ResourceClaim, ...] = ()
+    slices: tuple[ResourceSlice, ...] = ()
+
+
+def cluster_devices(
+    objects: DeviceObjects, pods: Iterable[Pod], leaving: Set[str], offers: Callable[[str], bool]
+) -> ClusterDevices:
+    """What a plan about these pods needs of them; nothing where none of the pods has a claim.
+
+    `leaving` are the UIDs of pods that leave their nodes: claims that are reserved for none but these are
+    allocated anew. `offers` says of a node, by name, whether what drivers published there counts: it is up,
+    and stays. Of one on its way up its type's devices count instead, of one on its way out none.
+    O(claims and slices of the cluster).
+    """
+    keys = dict.fromkeys(key for pod in pods for key in claim_keys(pod))
+    if not keys:
+        return ClusterDevices()
+    exclusive: set[DeviceId] = set()
+    consumed: dict[DeviceId, dict[str, Quantity]] = {}
+    claims: dict[str, ResourceClaim] = {}
+    for claim in objects.claims:
+        allocation = claim.status.allocation
+        free = allocation is not None and bool(leaving) and given_back(claim, leaving)
+        if claim.key in keys:
+            claims[claim.key] = without_allocation(claim) if free else claim
+        if allocation is not None and not free:
+            _take(allocation, exclusive, consumed)
+    return ClusterDevices(
+        classes={item.metadata.name: item for item in objects.classes},
+        slices=tuple(item for item in objects.slices if all(map(offers, owners(item)))),
+        claims={key: claims[key] for key in keys if key in claims},
+        exclusive=frozenset(exclusive),
+        consumed=consumed,
+    )
+
+
+def given_back(claim: ResourceClaim, leaving: Set[str]) -> bool:
+    """True iff the claim is reserved, and by pods alone that leave their nodes."""
+    reserved = claim.status.reserved_for
+    return bool(reserved) and all(
+        one.resource == "pods" and not one.api_group and one.uid in leaving for one in reserved
+    )
+
+
+def without_allocation(claim: ResourceClaim) -> ResourceClaim:
+    """The claim as if nothing had been allocated for it yet."""
+    return replace(claim, status=replace(claim.status, allocation=None, reserved_for=()))
+
+
+@by_identity(65_536)
+def owners(item: ResourceSlice) -> tuple[str, ...]:
+    """Names of the nodes whose slice it is: as its owners say, whatever node it is for."""
+    return tuple(owner.name for owner in item.metadata.owner_references if owner.kind == "Node")
+
+
+def _take(
+    allocation: Allocation, exclusive: set[DeviceId], consumed: dict[DeviceId, dict[str, Quantity]]
+) -> None:
+    for device, shared in taken(allocation):
+        if shared is None:
+            exclusive.add(device)
+            continue
+        used = consumed.setdefault(device, {})
+        for name, amount in shared.items():
+            used[name] = used[name] + amount if name in used else amount
+
+
+def taken(allocation: Allocation) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+    """Each device of an allocation, with what it consumes of one that claims share; None: it has it alone.
+
+    What is allocated for administration takes nothing from others.
+    """
+    for result in allocation.devices.results:
+        if not result.admin_access:
+            yield DeviceId(result.driver, result.pool, result.device), _share(result)
+
+
+def _share(result: DeviceResult) -> Mapping[str, Quantity] | None:
+    return result.consumed_capacity if result.share_id or result.consumed_capacity else None
