@@ -10,7 +10,7 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from dovetail.cluster.devices import DeviceObjects, cluster_devices
+from dovetail.cluster.devices import DeviceObjects, cluster_devices, unpublished
 from dovetail.model.cluster_devices import ClusterDevices, claim_keys, claims_devices
 from dovetail.model.devices import DeviceId
 from dovetail.units.quantity import parse_quantity
@@ -124,7 +124,7 @@ def test_what_is_taken() -> None:
         claim("e", result("g3", adminAccess=True)),
     )
     assert found.exclusive == {device("g0")}
-    assert found.consumed == {device("g1"): {"memory": parse_quantity("1536Mi")}, device("g2"): {}}
+    assert found.consumed == {device("g1"): {"memory": parse_quantity("1536Mi").nanos}, device("g2"): {}}
     assert found.claims.keys() == {"ml/a"}
     assert found.classes.keys() == {"gpu"}
 
@@ -157,7 +157,7 @@ def test_of_a_shared_device_only_the_share_of_pods_that_leave_is_given_back() ->
         claim("b", result("g0", shareID="2", **use), reserved=(by("y"),)),
         leaving=("x",),
     )
-    assert found.consumed == {device("g0"): {"memory": parse_quantity("1Gi")}}
+    assert found.consumed == {device("g0"): {"memory": parse_quantity("1Gi").nanos}}
 
 
 def test_slices_of_nodes_count_once_these_are_up() -> None:
@@ -167,6 +167,37 @@ def test_slices_of_nodes_count_once_these_are_up() -> None:
         "slice-0",
         "slice-2",
     ]
+
+
+def published(
+    node: str, driver: str = DRIVER, *, pool: str = "p", generation: int = 1, of: int = 1
+) -> ResourceSlice:
+    place = {"name": pool, "generation": generation, "resourceSliceCount": of}
+    return decode({"spec": {"driver": driver, "pool": place, "nodeName": node}}, ResourceSlice)
+
+
+OTHER = "dra.net"
+
+
+@pytest.mark.parametrize(
+    ("found", "missing"),
+    [
+        ((), OTHER),
+        ((published("n1"),), OTHER),
+        ((published("n1", OTHER),), DRIVER),
+        ((published("n1"), published("n1", OTHER)), ""),
+        ((published("n2"), published("n1", OTHER)), DRIVER),
+        ((published("n1", of=2), published("n1", OTHER)), DRIVER),
+        ((published("n1", of=2), published("n1", OTHER), published("n1", of=2)), ""),
+        ((published("n1", generation=2, of=2), published("n1", of=1), published("n1", OTHER)), DRIVER),
+        ((published("n1", of=2), published("n1", generation=2), published("n1", OTHER)), ""),
+        ((published("n1", of=2), published("n1", pool="whole"), published("n1", OTHER)), ""),
+    ],
+)
+def test_a_driver_has_published_a_pool_once_all_of_it_is_there(
+    found: tuple[ResourceSlice, ...], missing: str
+) -> None:
+    assert unpublished(found, "n1", (OTHER, DRIVER)) == missing
 
 
 def test_nothing_is_gone_through_for_pods_without_claims() -> None:

@@ -90,7 +90,13 @@ def node(*taints: Taint, ready: str = "True", labels: dict[str, str] | None = No
 def test_what_a_node_lacks(found: Node, reason: str, message: str) -> None:
     requests = {"cpu": parse_quantity("2"), "memory": parse_quantity("0")}
     wanted = claim(startup_taints=(STARTUP,), resources=ResourceRequirements(requests=requests))
-    assert missing(found, wanted) == (reason, message)
+    assert missing(found, wanted, "") == (reason, message)
+
+
+def test_a_node_lacks_devices_until_their_driver_has_published_them() -> None:
+    wanted, text = claim(), 'DRA driver "dra.net" has not published a complete resource pool'
+    assert missing(node(cpu="4"), wanted, "dra.net") == ("DRADriverPoolsNotPublished", text)
+    assert missing(node(ready="False", cpu="4"), wanted, "dra.net")[0] == "NodeNotReady"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def cluster_devices(
     if not keys:
         return ClusterDevices()
     exclusive: set[DeviceId] = set()
-    consumed: dict[DeviceId, dict[str, Quantity]] = {}
+    consumed: dict[DeviceId, dict[str, int]] = {}
     claims: dict[str, ResourceClaim] = {}
     for claim in objects.claims:
         allocation = claim.status.allocation
@@ -75,16 +75,14 @@ def owners(item: ResourceSlice) -> tuple[str, ...]:
     return tuple(owner.name for owner in item.metadata.owner_references if owner.kind == "Node")
 
 
-def _take(
-    allocation: Allocation, exclusive: set[DeviceId], consumed: dict[DeviceId, dict[str, Quantity]]
-) -> None:
+def _take(allocation: Allocation, exclusive: set[DeviceId], consumed: dict[DeviceId, dict[str, int]]) -> None:
     for device, shared in taken(allocation):
         if shared is None:
             exclusive.add(device)
             continue
         used = consumed.setdefault(device, {})
         for name, amount in shared.items():
-            used[name] = used[name] + amount if name in used else amount
+            used[name] = used.get(name, 0) + max(0, amount.nanos)
 
 
 def taken(allocation: Allocation) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
@@ -99,3 +97,21 @@ def taken(allocation: Allocation) -> Iterator[tuple[DeviceId, Mapping[str, Quant
 
 def _share(result: DeviceResult) -> Mapping[str, Quantity] | None:
     return result.consumed_capacity if result.share_id or result.consumed_capacity else None
+
+
+def unpublished(slices: Iterable[ResourceSlice], node: str, drivers: Iterable[str]) -> str:
+    """The first of the drivers that has not published a whole pool on the node; "" if all have."""
+    generations: dict[
+        tuple[str, str], tuple[int, int, int]
+    ] = {}  # of a pool: the newest, slices there, of how many
+    for item in slices:
+        spec = item.spec
+        if spec.node_name != node:
+            continue
+        key = spec.driver, spec.pool.name
+        newest, found, _ = generations.get(key, (-1, 0, 0))
+        if spec.pool.generation >= newest:
+            found = found + 1 if spec.pool.generation == newest else 1
+            generations[key] = spec.pool.generation, found, spec.pool.resource_slice_count
+    whole = {driver for (driver, _), (_, found, wanted) in generations.items() if found == wanted}
+    return next((driver for driver in drivers if driver not in whole), "")

@@ -22,12 +22,13 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import NotFound
 from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.default_spreads import SELECTING, DefaultSpreads, Owner
-from dovetail.cluster.devices import DeviceObjects
+from dovetail.cluster.devices import DeviceObjects, unpublished
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.cluster.promises import Promises, room_left
 from dovetail.kube.client import ChangeType, Client, EventType
+from dovetail.model import labels
 from dovetail.model.resources import Resources
 from dovetail.model.volumes import VolumeIndex
 
@@ -277,6 +278,15 @@ class State:
         if not self.plans_devices:
             return None
         return DeviceObjects(self.all(DeviceClass), self.all(ResourceClaim), self.all(ResourceSlice))
+
+    def unpublished(self, claim: NodeClaim, node: Node) -> str:
+        """The first driver whose devices the claim was bought for that has not published a whole pool there;
+        "" where there is none, or nothing is planned by claims for devices.
+        """
+        drivers = claim.metadata.annotations.get(labels.REQUESTED_DRIVERS, "")
+        if not drivers or not self.plans_devices:
+            return ""
+        return unpublished(self.all(ResourceSlice), node.metadata.name, drivers.split(","))
 
     def default_spreads(self) -> DefaultSpreads:
         """What the cluster's scheduler gives to pods without spread constraints."""

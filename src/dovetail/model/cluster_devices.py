@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from dovetail.api.core import Pod
 from dovetail.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from dovetail.model.devices import DeviceId
-from dovetail.units.quantity import Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +22,8 @@ class ClusterDevices:
     slices: tuple[ResourceSlice, ...] = ()  # none of nodes that are on their way up or out
     claims: Mapping[str, ResourceClaim] = field(default_factory=dict)
     exclusive: frozenset[DeviceId] = frozenset()  # that one claim has alone
-    consumed: Mapping[DeviceId, Mapping[str, Quantity]] = field(
-        default_factory=dict
-    )  # of those that are shared
+    # Of devices that are shared, by dimension: nano-units of what claims consume together.
+    consumed: Mapping[DeviceId, Mapping[str, int]] = field(default_factory=dict)
 
 
 def claims_devices(pod: Pod) -> bool:

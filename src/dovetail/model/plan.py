@@ -36,6 +36,7 @@ class PlannedClaim:
     likely: int | None = None  # as the price, of what a fleet is likely to choose; None if not looked at
     # Where pods are not nominated: the node's turn to open, from 1 on. 0: that is open.
     opens: int = 0
+    drivers: tuple[str, ...] = ()  # whose devices of the node its pods claim; sorted
 
     @property
     def instance_price(self) -> int:

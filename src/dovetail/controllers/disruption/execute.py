@@ -326,7 +326,8 @@ class Execution:
     def _up(self, claim: NodeClaim) -> bool:
         """True iff pods may come. A node that is held for them opens when the first ones are there."""
         initialized = is_true(claim.status.conditions, INITIALIZED)
-        return initialized or lacks_only_opening(self._context.state.node_of(claim), claim)
+        state = self._context.state
+        return initialized or lacks_only_opening(state, state.node_of(claim), claim)
 
     def _notice(
         self, _kind: type[Object], _change: ChangeType, old: Object | None, new: Object | None

@@ -87,4 +87,4 @@ class PlacesInTurn:
         machine = self._context.state.staying(name)
         if machine is None or machine.claim is None:
             return False
-        return not machine.initialized or lacks_only_opening(machine.node, machine.claim)
+        return not machine.initialized or lacks_only_opening(self._context.state, machine.node, machine.claim)

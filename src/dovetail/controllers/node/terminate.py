@@ -211,8 +211,11 @@ class NodeTermination:
         It does once those of the other pods are placed, for which there is room elsewhere: by the scheduler's
         scores they would go to the new node, and crowd out the ones that it was bought for.
         """
-        place = self._context.state.moves_to(pod)
-        return place is not None and place.claim is not None and lacks_only_opening(place.node, place.claim)
+        state = self._context.state
+        place = state.moves_to(pod)
+        if place is None or place.claim is None:
+            return False
+        return lacks_only_opening(state, place.node, place.claim)
 
     async def _act(self, step: DrainStep, node: Node, claim: NodeClaim | None, limit: int | None) -> None:
         name = node.metadata.name

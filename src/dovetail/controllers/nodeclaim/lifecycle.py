@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dovetail.api.core import Node
+from dovetail.api.devices import ResourceSlice
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.base.errors import ApiError, CloudError, CreateFailed, NotFound
@@ -74,11 +75,21 @@ class NodeClaimLifecycle:
         elif kind is NodeClaim and old is not None:
             self._written.pop(old.key, None)
             self._doubtful.discard(old.key)
+        elif kind is ResourceSlice:
+            self._published(*(item for item in (old, new) if isinstance(item, ResourceSlice)))
         elif kind is Node:
             for node in (old, new):
                 claim = self._context.state.claim_of(node) if isinstance(node, Node) else None
                 if claim is not None:
                     self._queue.add(claim.key)
+
+    def _published(self, *slices: ResourceSlice) -> None:
+        """Claims whose nodes wait for devices are looked at as these are published there."""
+        for item in slices:
+            node = self._context.state.get(Node, item.spec.node_name)
+            claim = self._context.state.claim_of(node) if node is not None else None
+            if claim is not None and labels.REQUESTED_DRIVERS in claim.metadata.annotations:
+                self._queue.add(claim.key)
 
     async def reconcile(self, name: str) -> int | None:
         """Bring one claim forward; answers when to look again, in nanoseconds."""

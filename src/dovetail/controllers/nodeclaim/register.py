@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, OwnerReference, is_true
 from dovetail.base.errors import Conflict
 from dovetail.cluster.nodes import is_ephemeral
+from dovetail.cluster.state import State
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.consistency import FOUND, shortfalls
 from dovetail.controllers.nodeclaim.status import (
@@ -37,7 +38,7 @@ async def initialize(context: Context, claim: NodeClaim, node: Node | None) -> N
     if settled or not is_true(conditions, REGISTERED):
         return claim
     node = node or context.state.node_of(claim)
-    lacks = waiting(node, claim)
+    lacks = waiting(context.state, node, claim)
     if lacks is not None:
         return await write(context, claim, lacks)
     if node is not None and labels.INITIALIZED not in node.metadata.labels:
@@ -49,14 +50,17 @@ async def initialize(context: Context, claim: NodeClaim, node: Node | None) -> N
     return await write(context, claim, ready, *((FOUND,) if whole else ()))
 
 
-def waiting(node: Node | None, claim: NodeClaim) -> Condition | None:
-    """The condition that says what is missing, None if nothing is. Pure."""
-    reason, message = missing(node, claim) if node is not None else NOT_FOUND
+def waiting(state: State, node: Node | None, claim: NodeClaim) -> Condition | None:
+    """The condition that says what is missing, None if nothing is."""
+    reason, message = NOT_FOUND if node is None else missing(node, claim, state.unpublished(claim, node))
     return Condition(type=INITIALIZED, status="Unknown", reason=reason, message=message) if reason else None
 
 
-def missing(node: Node, claim: NodeClaim) -> tuple[str, str]:
-    """Reason and message of what the node still lacks, the first in the order of checks; empty if nothing."""
+def missing(node: Node, claim: NodeClaim, driver: str) -> tuple[str, str]:
+    """Reason and message of what the node still lacks, the first in the order of checks; empty if nothing.
+
+    `driver` has not published its devices there yet; "" for none. Pure.
+    """
     if not is_true(node.status.conditions, "Ready"):
         return "NodeNotReady", "Node status is NotReady"
     for startup in claim.spec.startup_taints:
@@ -69,15 +73,21 @@ def missing(node: Node, claim: NodeClaim) -> tuple[str, str]:
         there = node.status.allocatable.get(name)
         if wanted.nanos and (there is None or there.nanos == 0):
             return "ResourceNotRegistered", f'Resource "{name}" was requested but not registered'
+    if driver:
+        return (
+            "DRADriverPoolsNotPublished",
+            f'DRA driver "{driver}" has not published a complete resource pool',
+        )
     return "", ""
 
 
-def lacks_only_opening(node: Node | None, claim: NodeClaim) -> bool:
-    """True iff nothing but the taint OPENING keeps the registered node from being initialized. Pure."""
+def lacks_only_opening(state: State, node: Node | None, claim: NodeClaim) -> bool:
+    """True iff nothing but the taint OPENING keeps the registered node from being initialized."""
     if node is None or OPENING not in node.spec.taints or labels.REGISTERED not in node.metadata.labels:
         return False
     others = tuple(taint for taint in node.spec.taints if taint != OPENING)
-    return not missing(replace(node, spec=replace(node.spec, taints=others)), claim)[0]
+    opened = replace(node, spec=replace(node.spec, taints=others))
+    return not missing(opened, claim, state.unpublished(claim, node))[0]
 
 
 _MULTIPLE = ("MultipleNodesFound", "Invariant violated, matched multiple nodes")
@@ -111,7 +121,7 @@ async def register(context: Context, claim: NodeClaim, held: Held) -> tuple[Node
     node = await _mark(context, nodes[0], claim, held)
     found = Condition(type=REGISTERED, status="True")
     # What the node still lacks is written with it: each write takes its turn at the API server.
-    also = (lacks,) if (lacks := waiting(node, claim)) is not None else ()
+    also = (lacks,) if (lacks := waiting(context.state, node, claim)) is not None else ()
     return await write(context, claim, found, *also, fields={"nodeName": node.metadata.name}), node
 
 

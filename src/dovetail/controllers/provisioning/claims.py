@@ -29,6 +29,7 @@ def node_claim(planned: PlannedClaim, pool: NodePool, marks: Mapping[str, str] |
                 labels.NODEPOOL_HASH: pool_hash(pool),
                 labels.NODEPOOL_HASH_VERSION: HASH_VERSION,
                 labels.MIN_VALUES_RELAXED: "true" if planned.min_values_relaxed else "false",
+                **({labels.REQUESTED_DRIVERS: ",".join(planned.drivers)} if planned.drivers else {}),
                 **({labels.OPENS: str(planned.opens)} if planned.opens else {}),
                 **(marks or {}),
             },

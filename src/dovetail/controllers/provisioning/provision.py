@@ -47,6 +47,7 @@ from dovetail.controllers.provisioning.sturdy import (
 )
 from dovetail.controllers.provisioning.trigger import Batcher, Window
 from dovetail.controllers.provisioning.vain import Vain
+from dovetail.model.cluster_devices import claims_devices
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Options, Pool, Problem
@@ -469,7 +470,7 @@ class Provisioner:
 
     async def _refitted(self, problem: Problem, plan: Plan) -> Plan:
         """Where pods are not nominated: the plan, or one that is expected to cost less."""
-        if self._options.nominates or self._options.plain:
+        if self._options.nominates or self._options.plain or any(map(claims_devices, problem.pods)):
             return plan
 
         async def ask(question: Problem, work: int) -> Plan:

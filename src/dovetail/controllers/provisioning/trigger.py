@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Node, Pod
+from dovetail.api.devices import ResourceClaim
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.base.clock import SECOND, Clock
@@ -19,6 +20,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED
 from dovetail.controllers.provisioning.pods import provisionable
 from dovetail.model import labels
+from dovetail.model.cluster_devices import claim_keys
 from dovetail.model.resources import fits, pod_requests
 
 
@@ -85,7 +87,8 @@ class PodTrigger:
     turn of the queue: of 1,500 pods that waited for their nodes a turn each was a third of all turns.
 
     A claim that goes without ever getting a node leaves its pods behind: then all that wait trigger at once.
-    So do pods that lost the places they were planned to, once they are refused again or a node is up.
+    So do pods that lost the places they were planned to, once they are refused again or a node is up, and
+    those whose claims for devices come, go, or are allocated.
     """
 
     def __init__(self, context: Context, batcher: Batcher) -> None:
@@ -97,14 +100,17 @@ class PodTrigger:
         self._changed = self._state.follow()
         self._waiting: dict[str, None] = {}  # keys of the pods to trigger for again
         self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
-        context.state.subscribe(self.notice, Pod, NodeClaim, Node)
+        context.state.subscribe(self.notice, Pod, NodeClaim, Node, ResourceClaim)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
         """Look at pods that turn provisionable or are crowded out, at all when a claim came to nothing."""
         if isinstance(new, Pod) and provisionable(new):
-            before = isinstance(old, Pod) and provisionable(old)
+            before = isinstance(old, Pod) and provisionable(old) and claim_keys(old) == claim_keys(new)
             if not before or any(self._crowded_out((new,))):
                 self.queue.add(new.key)
+        elif isinstance(claim := new or old, ResourceClaim):
+            if not _same_devices(old, new):
+                self._add(pod for pod in self._users(claim) if claim.key in claim_keys(pod))
         elif isinstance(new, NodeClaim):
             before = isinstance(old, NodeClaim) and is_true(old.status.conditions, INITIALIZED)
             if not before and is_true(new.status.conditions, INITIALIZED):
@@ -116,6 +122,14 @@ class PodTrigger:
             self._changed.pop(old.metadata.name, None)
             if not is_true(old.status.conditions, "Registered"):
                 self._add(self._state.pods_on(""))
+
+    def _users(self, claim: ResourceClaim) -> Iterable[Pod]:
+        """The pod that the claim was made for, or all without a node: any of these may name it."""
+        names = [owner.name for owner in claim.metadata.owner_references if owner.kind == Pod.KIND]
+        if not names:
+            return self._state.pods_on("")
+        found = (self._state.get(Pod, f"{claim.metadata.namespace}/{name}") for name in names)
+        return (pod for pod in found if pod is not None)
 
     def _add(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -177,6 +191,13 @@ class PodTrigger:
         self._context.waits.seen(pod.metadata.uid, self._context.clock.now())
         self._batcher.trigger(pod.metadata.uid)
         return True
+
+
+def _same_devices(old: Object | None, new: Object | None) -> bool:
+    """True iff only who uses the claim changed, or what is written about it."""
+    if not isinstance(old, ResourceClaim) or not isinstance(new, ResourceClaim):
+        return False
+    return old.spec == new.spec and old.status.allocation == new.status.allocation
 
 
 class NodeTrigger:
