@@ -11,8 +11,8 @@ import pytest
 from dovetail.api.admission import admit
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
+from dovetail.cluster.scheduler_config import read_default_constraints
 from dovetail.cluster.state import DEVICE_KINDS, watched
-from dovetail.runtime.scheduler_config import read_default_constraints
 from tests.cluster.helm import CHARTS, VALUES, Document, HelmError, helm, render
 
 NAMED = "settings: {clusterName: demo}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from disruption_cases import Case, conditions, policies
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node
+from dovetail.base.errors import InputError
+from dovetail.cloud.repair_policies import read_repair_policies
 from dovetail.disrupt.repair import Matcher
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
@@ -21,6 +24,30 @@ VECTORS = Path(__file__).parent / "vectors" / "karpenter-1.15" / "repair_policy.
 def _cases(*, decided: bool) -> list[Case]:
     with gzip.open(VECTORS, "rt") as lines:
         return [case for case in map(json.loads, lines) if ("nodes" in case["input"]) is decided]
+
+
+def _text(items: list[Case]) -> str:
+    names = {"condition": "conditionType", "status": "conditionStatus", "toleration": "tolerationDuration"}
+    written = [{names.get(key, key): value for key, value in item.items()} for item in items]
+    return json.dumps({"policies": written})
+
+
+def _said(text: str) -> set[str]:
+    """Single complaints. The original prints whole policies, Dovetail their numbers: neither is compared."""
+    text = text.removeprefix("node repair requires valid RepairPolicies, ")
+    text = re.sub(r"policy\[\d+](=\{[^{}]*\})?|(policy )?\{[^{}]*\}", "P", text)
+    return set(text.split("; "))
+
+
+@pytest.mark.parametrize("case", _cases(decided=False), ids=lambda case: str(case["name"]))
+def test_refused_as_recorded(case: Case) -> None:
+    given, (expected,) = case["input"]["policies"], case["outcomes"]
+    if expected["valid"]:
+        assert read_repair_policies(_text(given), "") == policies(given)
+        return
+    with pytest.raises(InputError) as refused:
+        read_repair_policies(_text(given), "")
+    assert _said("; ".join(fault.message for fault in refused.value.faults)) == _said(expected["error"])
 
 
 @pytest.mark.parametrize("case", _cases(decided=True), ids=lambda case: str(case["name"]))

@@ -15,7 +15,7 @@ from dovetail.api.services import ReplicationController, Service
 from dovetail.api.workloads import ReplicaSet, StatefulSet
 from dovetail.base.errors import InputError
 from dovetail.cluster.default_spreads import DefaultSpreads, Owner
-from dovetail.runtime.scheduler_config import read_default_constraints
+from dovetail.cluster.scheduler_config import read_default_constraints
 
 VECTORS = Path(__file__).parent / "vectors" / "karpenter-1.15"
 OWNERS = {kind.KIND: kind for kind in (ReplicationController, ReplicaSet, StatefulSet)}

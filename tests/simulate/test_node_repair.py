@@ -12,6 +12,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.model import labels
+from dovetail.model.repair import RepairPolicy
 from dovetail.runtime.settings import FeatureGates
 from dovetail.testing.guests import node_class
 from dovetail.units.timestamp import parse_rfc3339
@@ -207,3 +208,25 @@ def test_a_monitor_that_is_wrong_about_each_node_of_a_pool_of_one_buys_few() -> 
 
     # The first goes after 10 minutes, the next ones after 20, 40, 80 and 160: of 4 hours 90 are left then.
     assert len(play(script, gates=ON).records("claim.created")) == 5
+
+
+def test_policies_of_ones_own_stand_in_for_the_clouds() -> None:
+    own = (
+        RepairPolicy("ScratchFree", "False", 3 * MINUTE, grace=MINUTE),
+        RepairPolicy("ScratchFree", "False", HOUR, "^Almost"),
+    )
+
+    async def script(world: Operated) -> None:
+        sick, almost, other, *_ = await six_nodes(world)
+        await falls_ill(world, almost, "ScratchFree", "AlmostFull")
+        await falls_ill(world, other, reason="XID79")
+        await world.clock.sleep(30 * MINUTE)
+        await falls_ill(world, sick, "ScratchFree", "Full")
+        await world.clock.sleep(20 * MINUTE)
+        names = {node.metadata.name for node in world.state.all(Node)}
+        assert sick.metadata.name not in names
+        assert {almost.metadata.name, other.metadata.name} <= names
+
+    world = play(script, gates=ON, repair_policies=own)
+    (selected,) = world.records("repair.selected")
+    assert (selected["condition"], selected["reason"]) == ("ScratchFree", "Full")

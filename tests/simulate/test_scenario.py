@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from dovetail.base.clock import HOUR, SECOND
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.latency import Distribution, Latency
 from dovetail.simulate.scenario.scenario import load
+from dovetail.simulate.scenario.settings import operator_settings
 
 GOOD = """\
 apiVersion: simulation.dovetail.dev/v1alpha1
@@ -233,3 +234,20 @@ def test_a_latency_keeps_its_median_and_tail() -> None:
     assert 29 * SECOND < draws[1_000] < 31 * SECOND
     assert 55 * SECOND < draws[1_980] < 66 * SECOND
     assert Distribution.of(Latency(median="2s")).draw(1, "a", "b") == 2 * SECOND
+
+
+def test_repair_policies_are_those_of_the_flag(tmp_path: Path) -> None:
+    policy = "{conditionType: Ready, conditionStatus: False, tolerationDuration: 5m"
+    scenario = load(_write(tmp_path, f"{GOOD}settings: {{repairPolicies: {{policies: [{policy}}}]}}}}\n"))
+    (found,) = operator_settings(scenario.file.settings, HOUR, lambda *_: None).repair_policies
+    assert (found.condition, found.status, found.toleration) == ("Ready", "False", 5 * MINUTE)
+    with pytest.raises(InputError) as refused:
+        load(
+            _write(
+                tmp_path,
+                f"{GOOD}settings:\n  repairPolicies:\n    policies:\n    - {policy}, priority: -1}}\n",
+            )
+        )
+    fault = refused.value
+    assert (fault.path, fault.line) == ("settings.repairPolicies.policies[0].priority", GOOD.count("\n") + 4)
+    assert "priority -1 outside the supported range [0, 100]" in fault.message

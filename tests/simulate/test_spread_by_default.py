@@ -11,8 +11,8 @@ from operated import Operated, play, pod, pool, replicas
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE
+from dovetail.cluster.scheduler_config import read_default_constraints
 from dovetail.model import labels
-from dovetail.runtime.scheduler_config import read_default_constraints
 from dovetail.testing.guests import node_class
 
 ZONES = """

@@ -441,6 +441,30 @@ CASES |= {
     )
     for start in ("@hourly", "15 */1 * * *", "0 0-23 * * *")
 }
+POLICY = "{conditionType: Ready, conditionStatus: 'False', tolerationDuration: 5m"
+CONSTRAINTS = "defaultConstraints: [{topologyKey: rack, whenUnsatisfiable: ScheduleAnyway, "
+CASES |= {
+    "policies as a map": (
+        "HV005",
+        f"{QUEUE}  repairPolicies:\n    policies:\n      - {POLICY}, @@priority: 101}}\n",
+        f"{QUEUE}  repairPolicies:\n    policies:\n      - {POLICY}, priority: 100}}\n",
+    ),
+    "policies as text": (
+        "HV005",
+        f"{QUEUE}  @@repairPolicies: |\n    policies:\n      - {POLICY}, reasonRegex: XID}}\n",
+        f"{QUEUE}  repairPolicies: |\n    policies:\n      - {POLICY}}}\n",
+    ),
+    "policies in flux": (
+        "HV005",
+        _release("flux", f"{QUEUE}  repairPolicies:\n    policies:\n      - {POLICY}, @@action: Boot}}\n"),
+        _release("flux", f"{QUEUE}  repairPolicies:\n    policies:\n      - {POLICY}}}\n"),
+    ),
+    "constraints as a map": (
+        "HV005",
+        f"{QUEUE}  schedulerConfig:\n    podTopologySpread:\n      {CONSTRAINTS}@@maxSkew: 0}}]\n",
+        f"{QUEUE}  schedulerConfig:\n    podTopologySpread:\n      {CONSTRAINTS}maxSkew: 1}}]\n",
+    ),
+}
 
 
 def _found(text: str, folder: Path) -> tuple[Finding, ...]:

@@ -213,3 +213,15 @@ def test_gates_of_aws_that_change_nothing_are_named() -> None:
     assert (found.gpu_devices, found.efa_devices, found.reboots) == (True, False, True)
     assert (usual.gpu_devices, usual.efa_devices, usual.reboots) == (False, False, False)
     assert aws(f"--aws-feature-gates={gates},Later=true").idle_gates() == ("--aws-feature-gates Later=true",)
+
+
+def test_policies_for_unhealthy_nodes() -> None:
+    text = 'policies: [{conditionType: Ready, conditionStatus: "False", tolerationDuration: 5m}]'
+    (policy,) = Flags(repair_policies=text).options().settings.repair_policies
+    assert (policy.condition, policy.toleration) == ("Ready", 5 * MINUTE)
+    assert Flags(repair_policies=text).given() == (
+        "--repair-policies without --feature-gates NodeRepair=true",
+    )
+    assert Flags(repair_policies=text, feature_gates="NodeRepair=true").given() == ()
+    with pytest.raises(InputError, match="policies of its own"):
+        Flags(repair_policies=text, legacy_node_repair="true").options()

@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.api.core import TopologySpreadConstraint
 from dovetail.base.errors import InputError
-from dovetail.runtime.scheduler_config import read_default_constraints
+from dovetail.cluster.scheduler_config import read_default_constraints
 
 GOOD = """
 podTopologySpread:

@@ -19,6 +19,7 @@ from dovetail.units.duration import parse_duration
 if TYPE_CHECKING:
     from dovetail.cost.commitments import Terms
     from dovetail.disrupt.pause import Pause
+    from dovetail.model.repair import RepairPolicy
     from dovetail.runtime.process.options import Options, WebhookOptions
     from dovetail.runtime.settings import FeatureGates, Settings
 
@@ -78,6 +79,9 @@ class Flags:
     ignore_dra_requests
         false: nodes are planned for pods that claim devices (Dynamic Resource Allocation), on Kubernetes 1.34
         or newer; else such pods wait.
+    repair_policies
+        YAML: when nodes are past help and what is done with them then, as policies; the provider's own by
+        default.
     feature_gates
         NAME=true or false, with commas between them.
     legacy_node_repair
@@ -161,6 +165,7 @@ class Flags:
     min_values_policy: str = "Strict"
     scheduler_config: str = ""
     ignore_dra_requests: Bool = "true"
+    repair_policies: str = ""
     feature_gates: str = ""
     legacy_node_repair: Bool = "false"
     kube_client_qps: float = 200
@@ -273,10 +278,10 @@ class Flags:
         return given
 
     def _settings(self) -> Settings:
+        from dovetail.cluster.scheduler_config import read_default_constraints
         from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
         from dovetail.model import labels
         from dovetail.model.offering import parse_dollars
-        from dovetail.runtime.scheduler_config import read_default_constraints
         from dovetail.runtime.settings import Settings
 
         return Settings(
@@ -297,6 +302,7 @@ class Flags:
             dynamic_resources=self.ignore_dra_requests == "false",
             gates=self._gates(),
             legacy_node_repair=self.legacy_node_repair == "true",
+            repair_policies=self._repair_policies(),
             brakes=BrakeOptions(
                 pause=self._pause(),
                 launches=_read("--launch-limit", Rate.parse, self.launch_limit)
@@ -311,6 +317,18 @@ class Flags:
             cluster_figures=self.disable_cluster_state_observability == "false",
             well_known=labels.AWS_WELL_KNOWN if self.provider == "aws" else labels.KWOK_WELL_KNOWN,
         )
+
+    def _repair_policies(self) -> tuple[RepairPolicy, ...]:
+        from dovetail.cloud.repair_policies import read_repair_policies
+
+        found = read_repair_policies(self.repair_policies, "--repair-policies")
+        if found and self.legacy_node_repair == "true":
+            raise InputError(
+                "the repair of Karpenter 1.14 has policies of its own",
+                source="--repair-policies",
+                remedy="leave them out, or --legacy-node-repair",
+            )
+        return found
 
     def _pause(self) -> Pause:
         from dovetail.disrupt.pause import PAUSES, read_pause
@@ -333,9 +351,12 @@ class Flags:
         return self.forceful_budget
 
     def given(self) -> tuple[str, ...]:
-        """Gates that were opened and change nothing here. Raises InputError."""
-        opened = read_gates(self.feature_gates, "--feature-gates").items()
-        return tuple(f"--feature-gates {name}=true" for name, on in opened if on and name not in _GATES)
+        """What was given and changes nothing here. Raises InputError."""
+        opened = read_gates(self.feature_gates, "--feature-gates")
+        idle = [f"--feature-gates {name}=true" for name, on in opened.items() if on and name not in _GATES]
+        if self.repair_policies and not opened.get("NodeRepair"):
+            idle.append("--repair-policies without --feature-gates NodeRepair=true")
+        return tuple(idle)
 
     def _gates(self) -> FeatureGates:
         from dovetail.runtime.settings import FeatureGates

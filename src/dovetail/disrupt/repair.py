@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from dovetail.disrupt.command import UNHEALTHY, Note, Repair
 from dovetail.disrupt.pods import Budgets
 from dovetail.model import labels
 from dovetail.model.repair import REBOOT, REPLACE, RepairPolicy
+from dovetail.units.re2 import compile_re2
 from dovetail.units.timestamp import parse_rfc3339
 
 _SICK_PERCENT = 20
@@ -30,6 +30,8 @@ _LONGEST = 6 * HOUR
 _PER_RANK = 30 * MINUTE
 # Karpenter's: so many reboots of a node within so long are enough.
 _MOST_REBOOTS, _REBOOTS_WITHIN = 2, 24 * HOUR
+# Reasons are a word or two. Whatever agent writes a longer one, no expression takes long over its beginning.
+_LONGEST_REASON = 256
 _NODES = 32_768  # more than any cluster has; what is known of one goes with it
 
 
@@ -81,7 +83,8 @@ class Matcher:
             listed = self._listed.get((one.type, one.status))
             if listed is None:
                 continue
-            own = [policy for policy in listed if policy.reason and re.search(policy.reason, one.reason)]
+            reason = one.reason[:_LONGEST_REASON]
+            own = [policy for policy in listed if policy.reason and compile_re2(policy.reason).search(reason)]
             begun = max(parse_rfc3339(one.last_transition_time or created), parse_rfc3339(created))
             found += [
                 Match(one.type, one.reason, policy, begun + policy.toleration)

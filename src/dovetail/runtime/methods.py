@@ -20,7 +20,8 @@ def methods(
     """As the feature gates have it. A rival's plans heed no book of moves."""
     gates, heeded = settings.gates, None if settings.plain_plans else moves
     if gates.node_repair and not settings.legacy_node_repair:
-        yield NodeRepair(context, what_if, terminates_first=gates.terminate_first_repair)
+        first = gates.terminate_first_repair
+        yield NodeRepair(context, what_if, settings.repair_policies, terminates_first=first)
     yield Emptiness(context)
     if gates.static_capacity:
         yield static_drift(context, terminates_first=gates.terminate_first_drift)

@@ -17,6 +17,7 @@ from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.model import labels
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Options, Problem
+from dovetail.model.repair import RepairPolicy
 
 PREFERENCE_POLICIES = ("Respect", "Ignore")
 MIN_VALUES_POLICIES = ("Strict", "BestEffort")
@@ -57,6 +58,7 @@ class Settings:
     gates: FeatureGates = FeatureGates()
     dynamic_resources: bool = False  # pods that claim devices are planned for: --ignore-dra-requests false
     legacy_node_repair: bool = False  # as Karpenter 1.14 repairs, where the gate is open
+    repair_policies: tuple[RepairPolicy, ...] = ()  # in place of the cloud's own
     brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN

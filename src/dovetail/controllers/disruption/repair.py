@@ -4,6 +4,7 @@ them: a method of disruption. Reboots are carried out in controllers/nodeclaim/r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dovetail.api.core import Node
@@ -20,7 +21,7 @@ from dovetail.disrupt.command import UNHEALTHY, Command, Decision, Note, Repair
 from dovetail.disrupt.pods import budgets_among
 from dovetail.disrupt.repair import Diagnosis, Matcher, Rules, Turn, rebooted, turn
 from dovetail.disrupt.static import is_static
-from dovetail.model.repair import REBOOT
+from dovetail.model.repair import REBOOT, RepairPolicy
 
 
 class NodeRepair:
@@ -29,12 +30,21 @@ class NodeRepair:
     reason = UNHEALTHY
     quiet = 0  # what is past help has been unhealthy for long
 
-    def __init__(self, context: Context, what_if: WhatIf, *, terminates_first: bool) -> None:
-        """`terminates_first`: a node goes first whose replacement has no place as long as it is there."""
+    def __init__(
+        self,
+        context: Context,
+        what_if: WhatIf,
+        policies: Sequence[RepairPolicy] = (),
+        *,
+        terminates_first: bool,
+    ) -> None:
+        """`policies` stand in for the cloud's own, if there are any. `terminates_first`: a node goes first
+        whose replacement has no place as long as it is there.
+        """
         self._context = context
         self._what_if = what_if
         self._terminates_first = terminates_first
-        self._matcher = Matcher(context.provider.repair_policies.current)
+        self._matcher = Matcher(policies or context.provider.repair_policies.current)
         # What was selected last: the claim (its uid), its condition, when it was rebooted before.
         self._told: tuple[str, str, int] | None = None
         self._sick: frozenset[str] = frozenset()  # claims (by uid) whose nodes met a policy lately

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dovetail.api.generations import helm_values
@@ -10,7 +11,10 @@ from dovetail.api.generations.editing import Editor, Path, shown
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.keda import ScaledJob, ScaledObject
 from dovetail.api.workloads import Deployment, StatefulSet
+from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
+from dovetail.cloud.repair_policies import read_repair_policies
+from dovetail.cluster.scheduler_config import read_default_constraints
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, nested
 from dovetail.lint.rules.nodeclass import looks_like_the_controllers
@@ -291,6 +295,7 @@ SETTINGS = (
     "observe",
     "observeEvery",
     "schedulerConfig",
+    "repairPolicies",
     "solveDeadline",
     "spotDiversity",
     "spotTolerance",
@@ -528,6 +533,35 @@ def identity_missing(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+@rule("HV005", "setting-unreadable", _ERROR, "A setting with which the controller does not start")
+def setting_unreadable(inventory: Inventory) -> Iterator[Remark]:
+    for located in inventory.values:
+        settings = nested(located.value).get("settings")
+        if not isinstance(settings, dict):
+            continue
+        for name, read in _READERS.items():
+            given = settings.get(name)
+            try:
+                if isinstance(given, dict | str) and given:
+                    read(given if isinstance(given, str) else json.dumps(given), "")
+            except InputError as error:
+                below = isinstance(given, dict)
+                for fault in error.faults:
+                    yield Remark(
+                        located,
+                        f"settings.{name}.{fault.path}" if below and fault.path else f"settings.{name}",
+                        fault.message if below or not fault.path else f"{fault.path}: {fault.message}",
+                        "the controller ends at once, and is started again and again",
+                        fault.remedy or "docs/reference/settings.md says what is valid",
+                    )
+
+
+_READERS: dict[str, Callable[[str, str], object]] = {
+    "schedulerConfig": read_default_constraints,
+    "repairPolicies": read_repair_policies,
+}
+
+
 @rule(
     "TF001",
     "manifest-before-its-definition",
@@ -562,5 +596,6 @@ RULES = (
     queue_missing,
     cluster_name_missing,
     identity_missing,
+    setting_unreadable,
     manifest_before_its_definition,
 )

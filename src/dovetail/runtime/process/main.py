@@ -28,6 +28,7 @@ from dovetail.cloud.kwok import KwokCloud, default_types, read_types
 from dovetail.cloud.kwok.machine import PLAYED
 from dovetail.cloud.listed import ListedCloud
 from dovetail.cloud.provider import Provider
+from dovetail.cloud.repair_policies import written
 from dovetail.cluster.state import DEVICE_KINDS
 from dovetail.cost.commitments import UnderTerms
 from dovetail.cost.store import Store, StoreFile
@@ -149,6 +150,11 @@ class Process:
                 self._log_line(
                     "scheduler-config is set: applying these default topology spread constraints",
                     constraints=list(map(encode, options.settings.default_constraints)),
+                )
+            if options.settings.repair_policies:
+                self._log_line(
+                    "repair-policies is set: nodes are past help by these",
+                    policies=list(map(written, options.settings.repair_policies)),
                 )
             await stack.enter_async_context(
                 serve(

@@ -159,6 +159,28 @@ class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):
     group_join_failures: float = 0.0  # share of their instances whose nodes never join
 
 
+class RepairPolicy(Section, frozen=True, kw_only=True):
+    """As --repair-policies has it."""
+
+    condition_type: str
+    condition_status: str | bool
+    toleration_duration: str
+    reason_regex: str = ""
+    termination_grace_period: str | None = None
+    priority: int = 0
+    action: str = "ReplaceNode"
+
+
+class RepairPolicies(Section, frozen=True, kw_only=True):
+    """In place of the cloud's own; none leaves those."""
+
+    policies: tuple[RepairPolicy, ...] = ()
+
+    def text(self) -> str:
+        """As --repair-policies takes it, "" for none."""
+        return msgspec.json.encode(self).decode() if self.policies else ""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Settings of the controllers; defaults as in production."""
 
@@ -186,6 +208,7 @@ class Settings(Section, frozen=True, kw_only=True):
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
     legacy_node_repair: bool = False
+    repair_policies: RepairPolicies = RepairPolicies()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND
     # Of a patch by the controllers or the scheduler, drawn from half to one and a half of it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dovetail.base.clock import HOUR, MINUTE
+from dovetail.cloud.repair_policies import read_repair_policies
 from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.disrupt.pause import read_pause
 from dovetail.model.offering import parse_dollars
@@ -60,5 +61,6 @@ def operator_settings(
             pod_deletion_cost_management=given.feature_gates.pod_deletion_cost_management,
         ),
         legacy_node_repair=given.legacy_node_repair,
+        repair_policies=read_repair_policies(given.repair_policies.text(), ""),
         on_plan=on_plan,
     )
