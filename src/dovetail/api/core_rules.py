@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from dovetail.api.names import label_key_faults, label_value_faults
+from dovetail.api import container_rules, namespace_rules, workload_rules
+from dovetail.api.names import label_key_faults, label_name_faults, label_value_faults
 from dovetail.api.pod_resources import HUGE_PAGES, extended, meant_resource, name_fault, whole_fault
 from dovetail.api.rules import Rule, rule
-from dovetail.units.quantity import Quantity, parse_quantity
+from dovetail.api.workload_rules import above_all, share_fault
+from dovetail.units.quantity import Quantity, nanos_if_any, parse_quantity
 
 Value = dict[str, Any]
 
@@ -43,7 +45,7 @@ def selector_not_empty(spec: Value) -> bool:
 
 @rule('pods of this kind always restart; supported values: "Always"', at="template.spec.restartPolicy")
 def always_restarts(spec: Value) -> bool:
-    return bool(spec["template"].get("spec", {}).get("restartPolicy", "Always") == "Always")
+    return spec["template"].get("spec", {}).get("restartPolicy") in (None, "", "Always")
 
 
 @rule('valid values: "OnFailure", "Never"', at="template.spec.restartPolicy")
@@ -80,13 +82,10 @@ def _budget_fault(spec: Value) -> str:
     """What is wrong with a number or a share of pods; empty when it is fine."""
     for field in ("minAvailable", "maxUnavailable"):
         wanted = spec.get(field, 0)
-        if isinstance(wanted, str):
-            if not re.fullmatch("[0-9]+%", wanted, re.ASCII):
-                return f"{field}: a valid percent string must be digits followed by '%', such as '93%'"
-            if len(wanted.lstrip("0")) > len("100%") or int(wanted[:-1]) > 100:
-                return f"{field}: must not be greater than 100%"
-        elif wanted < 0:
-            return f"{field}: must be greater than or equal to 0"
+        if fault := share_fault(wanted):
+            return f"{field}: {fault}"
+        if above_all(wanted):
+            return f"{field}: must not be greater than 100%"
     return ""
 
 
@@ -126,12 +125,9 @@ def _resource_fault(amounts: Value) -> str:
     return ""
 
 
-def _whole_pages(text: Any, size: str) -> bool:
-    try:
-        page, amount = parse_quantity(size).nanos, parse_quantity(text).nanos
-    except (ValueError, TypeError):
-        return False
-    return page > 0 and amount >= 0 and amount % page == 0
+def _whole_pages(text: object, size: str) -> bool:
+    page, amount = nanos_if_any(size), nanos_if_any(text)
+    return page is not None and page > 0 and amount is not None and amount >= 0 and amount % page == 0
 
 
 requests_named = Rule(
@@ -290,6 +286,26 @@ def exists_has_no_value(toleration: Value) -> bool:
     return toleration.get("operator") != "Exists" or not toleration.get("value")
 
 
+def _toleration_value_fault(toleration: Value) -> str:
+    value = toleration.get("value", "")
+    # What is compared as a number (Lt, Gt) has rules of its own.
+    plain = toleration.get("operator") in (None, "", "Equal")
+    return next(iter(label_value_faults(value)), "") if plain else ""
+
+
+toleration_value_well_formed = Rule(
+    "toleration_value_well_formed", explain=_toleration_value_fault, at="value"
+)
+
+
+def _namespace_fault(term: Value) -> str:
+    named = ((name, label_name_faults(name)) for name in term.get("namespaces", ()))
+    return next((f'"{name}": {faults[0]}' for name, faults in named if faults), "")
+
+
+namespaces_well_formed = Rule("namespaces_well_formed", explain=_namespace_fault, at="namespaces")
+
+
 @rule("operator must be Exists when `key` is empty, which means match all values and all keys", at="operator")
 def keyless_toleration_exists(toleration: Value) -> bool:
     return bool(toleration.get("key")) or toleration.get("operator") == "Exists"
@@ -391,8 +407,7 @@ schedule_is_cron = Rule("schedule_is_cron", explain=_schedule_fault, at="schedul
 _SELECTOR = (selector_not_empty, selector_matches_template)
 _EXPRESSION = (key_well_formed, values_fit_operator, bounds_have_one_value, values_are_label_values)
 
-# Type name of the field tables -> its rules.
-RULES: dict[str, tuple[Rule, ...]] = {
+_RULES: dict[str, tuple[Rule, ...]] = {
     "V1ObjectMeta": (
         labels_well_formed,
         annotations_well_formed,
@@ -433,7 +448,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         topology_key_given,
         keys_to_match_apply,
     ),
-    "V1PodAffinityTerm": (topology_key_well_formed, keys_to_match_apply),
+    "V1PodAffinityTerm": (topology_key_well_formed, keys_to_match_apply, namespaces_well_formed),
     "V1LabelSelector": (match_labels_well_formed,),
     "V1PreferredSchedulingTerm": (weight_in_range,),
     "V1WeightedPodAffinityTerm": (weight_in_range,),
@@ -444,8 +459,15 @@ RULES: dict[str, tuple[Rule, ...]] = {
         exists_has_no_value,
         keyless_toleration_exists,
         toleration_key_well_formed,
+        toleration_value_well_formed,
         seconds_are_for_evictions,
     ),
+}
+
+_PARTS = (_RULES, container_rules.RULES, workload_rules.RULES, namespace_rules.RULES)
+# Type name of the field tables -> its rules.
+RULES: dict[str, tuple[Rule, ...]] = {
+    name: tuple(one for part in _PARTS for one in part.get(name, ())) for part in _PARTS for name in part
 }
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -453,6 +475,7 @@ _POLICIES = ("Honor", "Ignore")
 
 # (type, field) -> the values that it may have.
 ENUMS: dict[tuple[str, str], tuple[str, ...]] = {
+    **workload_rules.ENUMS,
     ("V1TopologySpreadConstraint", "whenUnsatisfiable"): ("DoNotSchedule", "ScheduleAnyway"),
     ("V1TopologySpreadConstraint", "nodeAffinityPolicy"): _POLICIES,
     ("V1TopologySpreadConstraint", "nodeTaintsPolicy"): _POLICIES,
@@ -461,7 +484,7 @@ ENUMS: dict[tuple[str, str], tuple[str, ...]] = {
     ("V1Toleration", "operator"): ("", "Equal", "Exists", "Lt", "Gt"),
     ("V1Toleration", "effect"): ("", *_EFFECTS),
     ("V1Taint", "effect"): _EFFECTS,
-    ("V1PodSpec", "restartPolicy"): ("Always", "OnFailure", "Never"),
+    ("V1PodSpec", "restartPolicy"): ("Always", "OnFailure", "Never", ""),
     ("V1Container", "imagePullPolicy"): ("Always", "IfNotPresent", "Never"),
     ("V1ContainerPort", "protocol"): ("TCP", "UDP", "SCTP"),
     ("V1StatefulSetSpec", "podManagementPolicy"): ("OrderedReady", "Parallel"),

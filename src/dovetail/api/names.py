@@ -7,6 +7,7 @@ from functools import lru_cache
 
 _PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_PART, _MAX_SUBDOMAIN = 63, 253
 _REMEMBERED = 4_096  # keys and values, 93 bytes each on average; names come once and are not remembered
 
@@ -27,6 +28,11 @@ _SUBDOMAIN_WORDS = (
     "and must start and end with an alphanumeric character "
     f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN.pattern}')"
 )
+_LABEL_WORDS = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character "
+    f"(e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL.pattern}')"
+)
 
 
 def object_name_faults(name: str) -> tuple[str, ...]:
@@ -36,6 +42,18 @@ def object_name_faults(name: str) -> tuple[str, ...]:
         faults.append(f"must be no more than {_MAX_SUBDOMAIN} characters")
     if not _SUBDOMAIN.fullmatch(name):
         faults.append(_SUBDOMAIN_WORDS)
+    return tuple(faults)
+
+
+def label_name_faults(name: str) -> tuple[str, ...]:
+    """What is wrong with the name of a container, a volume or a StatefulSet; empty when it is fine."""
+    faults = []
+    if len(name.encode()) > _MAX_PART:
+        faults.append(f"must be no more than {_MAX_PART} characters")
+    if "." in name:
+        faults.append("must not contain dots")
+    elif not _LABEL.fullmatch(name):
+        faults.append(_LABEL_WORDS)
     return tuple(faults)
 
 

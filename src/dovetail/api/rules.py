@@ -48,6 +48,16 @@ def on_update(message: str, *, cel: str) -> Callable[[Transition], Rule]:
     return lambda transition: Rule(transition.__name__, message, transition=transition, cel=cel)
 
 
+def at_least(least: int, field: str) -> Rule:
+    """That a number is not below a bound, where it is given."""
+    return Rule(
+        f"{field}_at_least_{least}",
+        f"must be greater than or equal to {least}",
+        check=lambda part: part.get(field, least) >= least,
+        at=field,
+    )
+
+
 def cel_list(texts: Iterable[str]) -> str:
     """A list of texts in CEL, sorted, so that the same texts read the same."""
     return f"[{', '.join(map(repr, sorted(texts)))}]"

@@ -125,6 +125,14 @@ def parse_quantity(text: str | int | float) -> Quantity:
     return _remembered(text)
 
 
+def nanos_if_any(text: object) -> int | None:
+    """The nano-units of what may be a quantity; None for what is none."""
+    try:
+        return parse_quantity(text).nanos if isinstance(text, str | int | float) else None
+    except ValueError:
+        return None
+
+
 def _parse(text: str | int | float) -> Quantity:
     if isinstance(text, bool):
         raise ValueError(_complaint(text))
