@@ -103,3 +103,12 @@ def test_a_schedule_that_cannot_be_read_allows_nothing(schedule: str) -> None:
 def test_shares_are_rounded_up(share: int, nodes: int) -> None:
     allowed = allowed_disruptions((Budget(nodes=f"{share}%"),), "Empty", nodes, 0, 0)
     assert 100 * (allowed - 1) < share * nodes <= 100 * allowed
+
+
+@pytest.mark.parametrize("reason", ["Drifted", "Empty", "Underutilized", "Unhealthy"])
+def test_one_that_cannot_be_read_stops_all_reasons(reason: str) -> None:
+    bad = Budget(nodes="5", schedule="61 * * * *", duration="1h", reasons=("Drifted",))
+    assert allowed_disruptions((bad, Budget(nodes="3")), reason, 9, 0, 0) == 0
+    good = Budget(nodes="5", schedule="51 * * * *", duration="1h", reasons=("Drifted",))
+    assert allowed_disruptions((good, Budget(nodes="3")), reason, 9, 0, 0) == 3
+    assert allowed_disruptions((good, Budget(nodes="3")), reason, 9, 0, 0, "Asia/Nowhere") == 0

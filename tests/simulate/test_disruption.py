@@ -100,7 +100,7 @@ def test_windows_of_budgets_are_in_the_time_zone_of_their_pool(zone: str, goes: 
     world = play(script)
     assert bool(world.records("disruption")) == goes
     told = world.messages("InvalidAnnotation")
-    assert [("Asia/Soul" in text, "budgets with a schedule allow nothing" in text) for text in told] == (
+    assert [("Asia/Soul" in text, "no node is disrupted" in text) for text in told] == (
         [(True, True)] if zone == "Asia/Soul" else []
     )
 
@@ -118,7 +118,7 @@ def test_an_unreadable_budget_forbids_and_is_reported_while_launches_go_on() -> 
     assert len(world.records("node.created")) == 1
     assert world.records("disruption") == []
     (events,) = world.messages("InvalidBudget")
-    assert events.startswith("Budget 2 of the NodePool allows nothing until it is mended: ")
+    assert events.startswith("Until budget 2 of the NodePool is mended, no node of it is disrupted: ")
     assert "61" in events
     blocked = "No allowed disruptions for disruption reason Empty due to blocking budget"
     assert blocked in world.messages("DisruptionBlocked")

@@ -437,3 +437,48 @@ def test_rules_of_where_pods_may_go(spec: dict[str, Any], at: str, told: str) ->
 )
 def test_pods_that_may_say_where_they_go(spec: dict[str, Any]) -> None:
     admit(pod(**spec))
+
+
+def _selected(**selector: Any) -> list[dict[str, Any]]:
+    """The same in a spread, and in required and preferred terms."""
+    keys = {"labelSelector": selector, "matchLabelKeys": ["v"]}
+    term = {"topologyKey": "rack", **keys}
+    beside = "requiredDuringSchedulingIgnoredDuringExecution"
+    apart = "preferredDuringSchedulingIgnoredDuringExecution"
+    return [
+        _spread(**keys),
+        {"affinity": {"podAffinity": {beside: [term]}}},
+        {"affinity": {"podAntiAffinity": {apart: [{"weight": 1, "podAffinityTerm": term}]}}},
+    ]
+
+
+def _expressions(*found: tuple[str, str, list[str]]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": op, "values": values} for key, op, values in found]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "refused"),
+    [
+        ({"matchLabels": {"v": "1"}}, True),
+        ({"matchLabels": {"v": "2"}}, True),
+        (_expressions(("v", "NotIn", ["2"])), True),
+        (_expressions(("v", "In", ["1", "2"])), True),
+        ({"matchLabels": {"v": "1"}, **_expressions(("v", "In", ["1"]))}, True),
+        ({"matchLabels": {"app": "x"}}, False),
+        # As a server has written it, which is what a dump of a cluster has.
+        ({"matchLabels": {"app": "x"}, **_expressions(("v", "In", ["1"]))}, False),
+    ],
+)
+def test_what_is_matched_twice_is_refused_of_pods_alone(selector: dict[str, Any], refused: bool) -> None:
+    """As a real API server (1.36.3) answered; of a pod without the label it takes all."""
+    for spec in _selected(**selector):
+        made = pod(**spec)
+        made["metadata"]["labels"] = {"app": "x", "v": "1"}
+        if refused:
+            assert "exists in both matchLabelKeys and labelSelector" in causes(made)[0][1]
+        else:
+            admit(made)
+        made["metadata"]["labels"] = {"app": "x"}
+        admit(made)
+        owned, inner = {"app": "x", "v": "1"}, {"containers": [{"name": "c"}], **spec}
+        admit(workload("Deployment", template={"metadata": {"labels": owned}, "spec": inner}))

@@ -401,7 +401,9 @@ def test_what_cannot_be_read_on_a_pool_is_reported() -> None:
         ("InvalidAnnotation", "dovetail.dev/expiration"),
         ("InvalidAnnotation", "dovetail.dev/minimum-saving"),
     ]
-    assert found[0].message.startswith("Budget 2 of the NodePool allows nothing until it is mended: ")
+    assert found[0].message.startswith(
+        "Until budget 2 of the NodePool is mended, no node of it is disrupted: "
+    )
     assert not list(pool_faults(marked(expiration="replace-first", minimum_saving="3%")))
     assert not node_mark_fault(labelled())
     for text, wrong in (("", False), ("true", False), ("1h", True)):

@@ -106,8 +106,10 @@ def _spec_of_copies(spec: Document) -> Document | None:
 def _read_spec(text: bytes) -> tuple[Document, Document] | None:
     """The spec that is written there, and as it is stored; None if something is wrong with it.
 
-    The rules of a pod itself look at its metadata.
+    The rules of a pod itself look at its metadata; where it has matchLabelKeys, at its labels and its spec.
     """
+    if b'"matchLabelKeys"' in text:
+        return None
     spec = msgspec.json.decode(text)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dovetail.api import container_rules, namespace_rules, workload_rules
@@ -218,6 +218,41 @@ def _keys_to_match_fault(term: Value) -> str:
 keys_to_match_apply = Rule("keys_to_match_apply", explain=_keys_to_match_fault, at="matchLabelKeys")
 
 
+def matched_twice(pod: Value) -> str:
+    """Which of a pod's matchLabelKeys its labelSelector names too. A server takes that in templates, and
+    refuses every pod of them: it adds `key In [value]` to the selectors of new pods, which may be there.
+    """
+    owned = pod.get("metadata", {}).get("labels") or {}
+    for path, term in _terms(pod.get("spec") or {}):
+        keys, selector = term.get("matchLabelKeys") or (), term.get("labelSelector") or {}
+        for index, key in enumerate(keys):
+            added = {"key": key, "operator": "In", "values": [owned.get(key)]}
+            own = [one for one in selector.get("matchExpressions") or () if one["key"] == key]
+            named = key in (selector.get("matchLabels") or {}) or own not in ([], [added])
+            if key in owned and (named or key in keys[:index]):
+                return f'{path}: Invalid value: "{key}": exists in both matchLabelKeys and labelSelector'
+    return ""
+
+
+def _terms(spec: Value) -> Iterator[tuple[str, Value]]:
+    """All spread constraints and terms of affinities, with their paths."""
+    for index, item in enumerate(spec.get("topologySpreadConstraints") or ()):
+        yield f"spec.topologySpreadConstraints[{index}]", item
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for when in ("required", "preferred"):
+            name = f"{when}DuringSchedulingIgnoredDuringExecution"
+            for index, item in enumerate((affinity.get(kind) or {}).get(name) or ()):
+                path = f"spec.affinity.{kind}.{name}[{index}]"
+                if when == "required":
+                    yield path, item
+                else:
+                    yield f"{path}.podAffinityTerm", item["podAffinityTerm"]
+
+
+keys_matched_once = Rule("keys_matched_once", explain=matched_twice, at="spec")
+
+
 def _twice_fault(spec: Value) -> str:
     pairs = [
         (item["topologyKey"], item["whenUnsatisfiable"]) for item in spec.get("topologySpreadConstraints", ())
@@ -415,7 +450,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         finalizers_well_formed,
         one_controller,
     ),
-    "V1Pod": (deletion_cost_is_number,),
+    "V1Pod": (deletion_cost_is_number, keys_matched_once),
     "V1PodSpec": (
         some_container,
         containers_have_own_names,

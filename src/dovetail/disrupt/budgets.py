@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dovetail.api.karpenter.nodepool import Budget, NodePool
 from dovetail.model import labels
@@ -32,8 +33,11 @@ def allowed_disruptions(
 ) -> int:
     """The same of these budgets alone.
 
-    The tightest active budget decides. One that cannot be read allows nothing: better to stand still.
+    The tightest active budget decides. Where one cannot be read nothing is allowed, for whatever reason that
+    one is, as with Karpenter: better to stand still.
     """
+    if not all(_readable(one.nodes, one.schedule, one.duration, zone) for one in budgets):
+        return 0
     limit = min((budget_limit(budget, reason, nodes, now, zone) for budget in budgets), default=UNLIMITED)
     return limit if limit == UNLIMITED else max(0, limit - used)
 
@@ -53,8 +57,18 @@ def budget_limit(budget: Budget, reason: str, nodes: int, now: int, zone: str = 
         return 0
 
 
+@lru_cache(maxsize=1024)
+def _readable(nodes: str, schedule: str | None, duration: str | None, zone: str) -> bool:
+    try:
+        _count(nodes, 1)
+        is_active(Budget(nodes=nodes, schedule=schedule, duration=duration), 0, zone)
+    except ValueError:
+        return False
+    return True
+
+
 def fault(budget: Budget) -> str:
-    """Why a budget cannot be read, "" if it can: until it is mended it allows nothing."""
+    """Why a budget cannot be read, "" if it can: until it is mended nothing of its pool is disrupted."""
     try:
         _count(budget.nodes, 1)
         is_active(budget, 0)

@@ -31,7 +31,7 @@ def pool_faults(pool: NodePool) -> Iterator[Fault]:
     for number, budget in enumerate(pool.spec.disruption.budgets):
         error = fault(budget)
         if error:
-            text = f"Budget {number + 1} of the NodePool allows nothing until it is mended: {error}"
+            text = f"Until budget {number + 1} of the NodePool is mended, no node of it is disrupted: {error}"
             yield Fault("InvalidBudget", str(number), text)
     given = pool.metadata.annotations
     pause, expiration = given.get(labels.PAUSE, ""), given.get(labels.EXPIRATION, "")
@@ -42,7 +42,7 @@ def pool_faults(pool: NodePool) -> Iterator[Fault]:
         text = f"is ignored: {expiration!r} is not {REPLACE_FIRST}"
         yield Fault(UNREADABLE, labels.EXPIRATION, f"The annotation {labels.EXPIRATION} {text}")
     if wrong := zone_fault(pool):
-        text = f"cannot be read, and budgets with a schedule allow nothing: {wrong}"
+        text = f"cannot be read; where a budget has a schedule no node is disrupted: {wrong}"
         yield Fault(UNREADABLE, labels.TIME_ZONE, f"The annotation {labels.TIME_ZONE} {text}")
     try:
         minimum_nodes(pool)

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from dovetail.api.codec import encode
 from dovetail.api.core import Pod, PodSpec, Toleration
+from dovetail.api.core_rules import matched_twice
 from dovetail.api.namespaces import LimitRange
 from dovetail.api.pod_resources import extended
 from dovetail.api.workloads import RuntimeClass
@@ -35,6 +37,7 @@ class PodAdmission:
     def admitted(self, pod: Pod) -> tuple[Pod, str]:
         """The pod as it is made, and why it is refused; "" if it is not, and the quotas count it."""
         made, why = self.filled(pod)
+        why = why or _matched_twice(pod)
         own = self._ranges.get(pod.metadata.namespace, ())
         return made, why or (refusal(made, own) if own else "") or self._quotas.refusal(made)
 
@@ -47,6 +50,18 @@ class PodAdmission:
             known = self._known[key] = (pod.spec, *completed(pod.spec, ranges, self._runtimes))
         _, spec, why = known
         return (pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)), why
+
+
+def _matched_twice(pod: Pod) -> str:
+    """See `matched_twice`; nearly no pod has such keys."""
+    affinity = pod.spec.affinity
+    rules = [item for item in (affinity.pod_affinity, affinity.pod_anti_affinity) if item] if affinity else []
+    keys = any(item.match_label_keys for item in pod.spec.topology_spread_constraints) or any(
+        term.match_label_keys
+        for one in rules
+        for term in (*one.required, *[item.pod_affinity_term for item in one.preferred])
+    )
+    return matched_twice(encode(pod)) if keys else ""
 
 
 def completed(

@@ -136,7 +136,7 @@ def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
                     view.manifest.located,
                     path,
                     "schedules take no time zone" if zoned else str(error),
-                    "until it can be read the budget allows nothing",
+                    "until it can be read no node of the pool is disrupted",
                     f"annotate the NodePool {labels.TIME_ZONE}: {zoned[1]}, or count in UTC" if zoned else "",
                     severity=_ERROR,
                 )
