@@ -185,6 +185,7 @@ def test_settings_become_variables() -> None:
         "SPOT_DIVERSITY": "5",
         "SPOT_LAUNCH_TYPES": "60",
         "SUBNET_REFRESH_INTERVAL": "1m",
+        "SURGE": "false",
         "VM_MEMORY_OVERHEAD_PERCENT": "0.075",
         "AWS_FEATURE_GATES": "DRAEFA=false,DRANVIDIAGPU=false,NodeClassCEL=false,RebootForRepair=false",
         "FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=false,"
@@ -421,6 +422,16 @@ def test_pods_are_nominated_unless_that_right_is_refused() -> None:
     refused = "settings: {clusterName: demo, nominatePods: false}\n"
     assert ("", "pods/status") not in _rights(render("dovetail", refused)["ClusterRole", "dovetail"]["rules"])
     assert (env(NAMED)["NOMINATE_PODS"], env(refused)["NOMINATE_PODS"]) == ("true", "false")
+
+
+def test_deployments_are_restarted_only_where_that_is_switched_on() -> None:
+    rules = render("dovetail", NAMED)["ClusterRole", "dovetail"]["rules"]
+    assert ("apps", "deployments") not in _rights(rules, "patch")
+    opened = "settings: {clusterName: demo, surge: true}\n"
+    rules = render("dovetail", opened)["ClusterRole", "dovetail"]["rules"]
+    assert ("apps", "deployments") in _rights(rules, "list", "watch", "patch")
+    assert ("apps", "replicasets") in _rights(rules, "get")
+    assert (env(NAMED)["SURGE"], env(opened)["SURGE"]) == ("false", "true")
 
 
 def test_further_rules_are_added() -> None:

@@ -18,7 +18,7 @@ from dovetail.api.workloads import (
     ScalingRules,
 )
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.model.podtemplate import ALPHABET, template_hash
+from dovetail.model.podtemplate import ALPHABET, rolling_limits, template_hash
 from dovetail.simulate.workloads import cronjob, deployment, hpa, job, replicaset, statefulset
 from dovetail.simulate.workloads.deployment import Generation
 from dovetail.simulate.workloads.names import Names
@@ -108,7 +108,7 @@ def test_rolling_limits(
     surge: int | str, unavailable: int | str, replicas: int, expected: tuple[int, int]
 ) -> None:
     strategy = DeploymentStrategy(rolling_update=RollingUpdate(max_surge=surge, max_unavailable=unavailable))
-    assert deployment.rolling_limits(strategy, replicas) == expected
+    assert rolling_limits(strategy, replicas) == expected
 
 
 ROLLING = DeploymentStrategy()
@@ -177,7 +177,7 @@ def test_deployment(
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 7, 10])
 def test_rollout_ends_and_keeps_its_promises(replicas: int) -> None:
-    surge, unavailable = deployment.rolling_limits(ROLLING, replicas)
+    surge, unavailable = rolling_limits(ROLLING, replicas)
     new, old = Generation("new", 0), Generation("old", replicas, replicas, replicas)
     for _ in range(50):
         wanted = deployment.decide(replicas, ROLLING, new, [old])

@@ -35,8 +35,18 @@ class ScaleStatus(Part, frozen=True, kw_only=True):
     observed_generation: int = 0
 
 
+class DeploymentStatus(Part, frozen=True, kw_only=True):
+    replicas: int = 0
+    updated_replicas: int = 0  # of the newest template
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
 class DeploymentSpec(Part, frozen=True, kw_only=True):
     replicas: int = 1
+    paused: bool = False
     selector: LabelSelector = LabelSelector()
     template: PodTemplateSpec = PodTemplateSpec()
     strategy: DeploymentStrategy = DeploymentStrategy()
@@ -48,7 +58,7 @@ class Deployment(Object, frozen=True, kw_only=True):
     PLURAL: ClassVar[str] = "deployments"
 
     spec: DeploymentSpec = DeploymentSpec()
-    status: ScaleStatus = ScaleStatus()
+    status: DeploymentStatus = DeploymentStatus()
 
 
 class ReplicaSetSpec(Part, frozen=True, kw_only=True):

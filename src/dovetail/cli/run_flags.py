@@ -148,6 +148,9 @@ class Flags:
     cost_api_port
         Where a page and OpenCost's API (/allocation, /assets) answer from that record, read only; 0 serves
         none.
+    surge
+        true: restart Deployments that ask for it (dovetail.dev/surge), so that another pod is up before one
+        has to leave its node. It needs the right to patch them.
     nominate_pods
         false: the status of pods does not say which node is for them. It needs the right to patch it.
     """
@@ -197,6 +200,7 @@ class Flags:
     cost_usage: str = "metrics-server"
     cost_commitments: Path | None = None
     cost_api_port: int = 0
+    surge: Bool = "false"
     nominate_pods: Bool = "true"
 
     def options(self) -> Options:
@@ -312,6 +316,7 @@ class Flags:
                 forceful=self._forceful(),
                 confirmed=self.confirm_termination,
             ),
+            surge=self.surge == "true",
             nominate_pods=self.nominate_pods == "true",
             migrate_versions=self.disable_webhook == "false",
             cluster_figures=self.disable_cluster_state_observability == "false",

@@ -15,6 +15,7 @@ from dovetail.api.meta import condition
 from dovetail.base.clock import SECOND
 from dovetail.base.memo import by_identity
 from dovetail.cluster.nodes import Machine, allocatable
+from dovetail.model.podtemplate import deployment_of
 from dovetail.model.resources import Resources, fits, pod_requests, subtract, total
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -44,7 +45,10 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class _Vacancy:
-    """A place on `machine` for what `owner` (by UID) makes in place of the pod `left` (by UID), on `node`.
+    """A place on `machine` for what `owner` makes in place of the pod `left` (by UID), on `node`.
+
+    The owner is a controller by UID, or a Deployment by key: its newest ReplicaSet is another than that of
+    `left`, where that one is replaced by a restart.
 
     It is kept up to the instant `until`; 0 before that pod ends.
     """
@@ -224,13 +228,21 @@ class Promises:
         while self._vacant and (first := next(iter(self._vacant.values()))).until < now:
             del self._vacant[first.left]
 
+    def surge(self, pod: Pod, deployment: str, until: int) -> None:
+        """What comes in the running pod's place comes before it goes: the Deployment makes it."""
+        known = self._moving.pop(pod.key, None)
+        self._kept.pop(pod.key, None)
+        if known is not None and known.left == pod.metadata.uid:
+            self._vacant[known.left] = replace(known, owner=deployment, until=until)
+
     def succeed(self, pod: Pod, now: int) -> bool:
         """Promise a pod that just came the place of one that its owner lost; False: there is none."""
         owner = pod.metadata.controller()
         if owner is None:
             return False
+        makers = owner.uid, deployment_of(pod)
         for one in self._vacant.values():
-            if owner.uid == one.owner and one.until >= now:
+            if one.owner in makers and one.until >= now:
                 del self._vacant[one.left]
                 self.make(pod, one.machine, now)
                 return True

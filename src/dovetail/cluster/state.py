@@ -71,13 +71,14 @@ def watched(
     buffers: bool = False,
     overlays: bool = False,
     devices: bool = False,
+    surges: bool = False,
 ) -> tuple[type[Object], ...]:
     """All kinds that are watched: those of every provider, and the node classes of the provider.
 
     `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well;
     `buffers`: the gate CapacityBuffer is open, so these and what they refer to too; `overlays`: the gate
     NodeOverlay is open, so these too; `devices`: pods that claim devices are planned for, so claims, classes
-    and slices as well.
+    and slices as well; `surges`: Deployments are restarted for nodes that go, and watched for that.
     """
     classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
     more = (
@@ -85,6 +86,7 @@ def watched(
         *(_BUFFERING if buffers else ()),
         *((NodeOverlay,) if overlays else ()),
         *(DEVICE_KINDS if devices else ()),
+        *((workloads.Deployment,) if surges else ()),
     )
     return tuple(dict.fromkeys((core.Namespace, *classes, *_ALWAYS, *more)))
 
@@ -141,6 +143,7 @@ class State:
         buffers: bool = False,
         overlays: bool = False,
         devices: bool = False,
+        surges: bool = False,
         on_error: OnError | None = None,
     ) -> None:
         self._on_error = on_error
@@ -151,6 +154,7 @@ class State:
             buffers=buffers,
             overlays=overlays,
             devices=devices,
+            surges=surges,
         )
         self.plans_devices = devices
         self._constraints = default_constraints
@@ -352,6 +356,10 @@ class State:
             return
         self._promises.make(pod, name, self._clock.now())
         self._promised(pod.key)
+
+    def surge(self, pod: Pod, deployment: str, until: int) -> None:
+        """That Deployment (by key) makes another pod before this one goes, in the place planned for it."""
+        self._promises.surge(pod, deployment, until)
 
     def withdraw(self, pod: Pod) -> None:
         """The waiting pod's place is void."""

@@ -22,6 +22,7 @@ from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.prices import Offer, Prices
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler, Rest
+from dovetail.controllers.surges import Surges
 from dovetail.controllers.waits import Waits
 from dovetail.kube.client import ChangeType, Client
 from dovetail.kube.recorder import Recorder
@@ -78,6 +79,7 @@ class Context:
     # UIDs of claims whose end was counted, until they are gone: one whose deletion fails is ended once more,
     # and counts once.
     ended: dict[str, None] = field(default_factory=dict)
+    surges: Surges | None = None  # None or not enabled: pods are evicted, and nothing comes first
     writes_costs: bool = False  # the gate PodDeletionCostManagement is open
     queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
 

@@ -95,6 +95,8 @@ async def act(context: Context, claim: NodeClaim, kind: InterruptionKind) -> Non
     if meaning.ends and not claim.deleting:
         count_disrupted(context, claim, kind, GRACEFUL)
         await report_end(context, claim)
+        if context.surges is not None:
+            context.surges.hurry(claim.metadata.uid)
         try:
             await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
         except NotFound:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
+from typing import Protocol
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -24,9 +25,20 @@ from dovetail.disrupt.pods import (
     reschedulable,
     unbound,
 )
+from dovetail.disrupt.surge import LONG_REST, REST
 from dovetail.model import labels
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339
+
+
+class Surging(Protocol):
+    """What surges do for pods of a node that goes (disrupt/surge.py)."""
+
+    def spares(self, pod: Pod, rest: int) -> bool:
+        """True iff another pod comes first, whatever budgets allow; not within `rest` of the last time."""
+
+    def rests(self, pod: Pod) -> bool:
+        """True iff that was done for its workload within a day."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class NodeView:
     reserved: tuple[Pod, ...] = ()
     costs_written: bool = False  # the deletion costs of its pods are the controller's, and say nothing here
     shifted: bool = False  # the cluster is shifted away from its zone, where nothing can be ended
+    surges: Surging | None = None
 
     def like(self, before: NodeView) -> NodeView:
         """Itself, knowing what was worked out of the very same pods before."""
@@ -167,7 +180,7 @@ def judge_alone(view: NodeView, now: int) -> None:
 
 def blocker(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = False) -> str:
     """The first of `blockers`; "" when nothing stands against disrupting the node."""
-    if not (view.lasting_blockers or view.protected or budgets):
+    if not (view.lasting_blockers or view.protected or budgets or view.surges):
         return ""  # as of nearly every node at every look
     return next(blockers(view, budgets, now, must_go=must_go), "")
 
@@ -180,7 +193,7 @@ def blockers(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = Fals
     """
     yield from view.lasting_blockers
     if not must_go or view.claim.spec.termination_grace_period is None:
-        yield from _pod_blockers(view, budgets, now)
+        yield from _pod_blockers(view, budgets, now, must_go=must_go)
 
 
 def repair_blocker(view: NodeView, budgets: Budgets, now: int, *, bounded: bool) -> str:
@@ -236,7 +249,8 @@ def _pool_blockers(view: NodeView) -> Iterator[str]:
         yield f"Disruption of the NodePool is paused (NodePool={view.pool_name})"
 
 
-def _pod_blockers(view: NodeView, budgets: Budgets, now: int) -> Iterator[str]:
+def _pod_blockers(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = True) -> Iterator[str]:
+    surges = view.surges
     for pod in view.protected:
         if do_not_disrupt(pod, now):
             yield f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
@@ -244,8 +258,16 @@ def _pod_blockers(view: NodeView, budgets: Budgets, now: int) -> Iterator[str]:
         found = budgets.of(pod)
         if not found or not evictable(pod):
             continue
+        several = len(found) > 1
+        if not several and budget_allows(found[0], pod):
+            continue
+        if surges is not None and surges.spares(pod, REST if must_go else LONG_REST):
+            continue
         names = " ".join(sorted(budget.key for budget in found))
-        if len(found) > 1:
+        if several:
             yield f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{names}])"
-        elif not budget_allows(found[0], pod):
+        else:
             yield f"Pdb prevents pod evictions (PodDisruptionBudget=[{names}])"
+    for pod in view.pods if surges is not None and not must_go else ():
+        if labels.RESTARTED_AT in pod.metadata.annotations and surges is not None and surges.rests(pod):
+            yield f"Deployment was restarted for another node less than a day ago (Pod={pod.key})"

@@ -64,6 +64,13 @@ OPENS = "dovetail.dev/opens"
 EXPIRATION = "dovetail.dev/expiration"
 TIME_ZONE = "dovetail.dev/time-zone"  # in which the schedules of its budgets count
 MINIMUM_NODES = "dovetail.dev/minimum-nodes"
+# Of Deployments, and of NodePools for those with pods on their nodes: another pod comes before one goes.
+SURGE = "dovetail.dev/surge"
+# Of Deployments that were restarted for that: when, what their template said, and when it came to nothing.
+SURGE_RESTARTED = "dovetail.dev/surge-restarted"
+SURGE_BEFORE = "dovetail.dev/surge-before"
+SURGE_FAILED = "dovetail.dev/surge-failed"
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # of a template: as `kubectl rollout restart` writes it
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"

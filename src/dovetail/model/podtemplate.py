@@ -13,7 +13,16 @@ import msgspec
 from dovetail.api.codec import encode
 from dovetail.api.core import ClaimVolumeSource, PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec, Volume
 from dovetail.api.meta import Meta, Object, OwnerReference
-from dovetail.api.workloads import CronJob, Deployment, Job, JobSpec, ReplicaSet, StatefulSet
+from dovetail.api.workloads import (
+    CronJob,
+    Deployment,
+    DeploymentStrategy,
+    IntOrString,
+    Job,
+    JobSpec,
+    ReplicaSet,
+    StatefulSet,
+)
 from dovetail.base.memo import by_identity
 
 Workload = Deployment | ReplicaSet | StatefulSet | Job | CronJob
@@ -94,6 +103,28 @@ def claims_of_pod(workload: StatefulSet, number: int) -> tuple[PersistentVolumeC
         )
         for claim in workload.spec.volume_claim_templates
     )
+
+
+def deployment_of(pod: Pod) -> str:
+    """Key of the Deployment that the pod's ReplicaSet is of, by their names; "" for any other pod."""
+    owner, digest = pod.metadata.controller(), pod.metadata.labels.get(HASH_LABEL, "")
+    if owner is None or owner.kind != "ReplicaSet" or not digest or not owner.name.endswith(f"-{digest}"):
+        return ""
+    return f"{pod.metadata.namespace}/{owner.name[: -len(digest) - 1]}"
+
+
+def rolling_limits(strategy: DeploymentStrategy, replicas: int) -> tuple[int, int]:
+    """(maxSurge, maxUnavailable) in pods: a surge is rounded up, unavailability down; never both 0."""
+    surge = _resolve(strategy.rolling_update.max_surge, replicas, up=True)
+    unavailable = _resolve(strategy.rolling_update.max_unavailable, replicas, up=False)
+    return (surge, unavailable) if surge or unavailable else (0, 1)
+
+
+def _resolve(value: IntOrString, replicas: int, *, up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * replicas
+    return -(-share // 100) if up else share // 100
 
 
 @by_identity(1024)

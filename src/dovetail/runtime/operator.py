@@ -62,6 +62,7 @@ from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import Batcher, NodeTrigger, PodTrigger
 from dovetail.controllers.static import MinimumNodes, StaticCapacity
 from dovetail.controllers.storedversions import StoredVersions
+from dovetail.controllers.surges import Surges
 from dovetail.controllers.transitions import Transitions
 from dovetail.controllers.unreadables import Unreadables
 from dovetail.cost.store import Store
@@ -125,6 +126,7 @@ class Operator:
             buffers=settings.gates.capacity_buffer,
             overlays=settings.gates.node_overlay,
             devices=settings.dynamic_resources,
+            surges=settings.surge,
             on_error=self._panics.caught,
         )
         unreadables = Unreadables(
@@ -139,6 +141,9 @@ class Operator:
             metrics=ports.metrics,
             on_unreadable=unreadables.notice,
         )
+        surges = Surges(
+            client, clock, log, self.state, recorder, ports.metrics, self._panics, enabled=settings.surge
+        )
         brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(
             client,
@@ -152,6 +157,7 @@ class Operator:
             self._panics,
             buffers=Buffers(enabled=settings.gates.capacity_buffer),
             overlays=Overlays(enabled=settings.gates.node_overlay),
+            surges=surges,
             writes_costs=settings.gates.pod_deletion_cost_management,
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)

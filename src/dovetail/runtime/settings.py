@@ -65,6 +65,8 @@ class Settings:
     # Spread constraints that the cluster's scheduler gives to pods without any of their own.
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     efficiency_period: int = 5 * MINUTE  # from one look at what the nodes must cost to the next
+    # Restart Deployments that ask for it, so that another pod is up before one has to leave its node.
+    surge: bool = False
     nominate_pods: bool = True  # say in the status of pods which node plans mean for them
     migrate_versions: bool = False  # write what is stored as v1beta1 again, as v1
     cluster_figures: bool = True  # gauges for every pod, node and status condition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
@@ -35,7 +35,7 @@ from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import REPLACES, UNDERUTILIZED, Command, Repair, moved_pods
 from dovetail.disrupt.consolidation.churn import Entry
-from dovetail.disrupt.pods import DISRUPTED
+from dovetail.disrupt.pods import DISRUPTED, evictable
 from dovetail.kube.client import ChangeType
 from dovetail.model.labels import NODEPOOL
 from dovetail.model.plan import PlannedClaim
@@ -81,6 +81,8 @@ class Running:
     replacements: tuple[str, ...]
     begun: int
     moves: tuple[Entry, ...]
+    surging: int | None = None  # since when other pods come before those there leave
+    spared: frozenset[str] = frozenset()  # pods (by UID) that budgets kept there when it began
     named_claims: dict[str, None] = field(default_factory=dict)
 
 
@@ -183,7 +185,7 @@ class Execution:
             ],
         )
         running = Running(command, names, clock.now(), await self._moves.record(command))
-        if names:
+        if names or self._surges(command):
             self._run(running)
             return
         try:
@@ -316,12 +318,50 @@ class Execution:
         if gone:
             await self._fail(running, f"replacement {gone[0]} is gone")
         elif all(claim is not None and self._up(claim) for claim in claims):
-            await self._delete(running)
-            self._running.remove(running)
+            await self._end(running, [claim for claim in claims if claim is not None])
         elif abs(now - running.begun) > life:  # or it began before the clock was set back
             await self._fail(running, "replacements did not come up in time")
         else:
             await self._wait(running, [claim for claim in claims if claim is not None])
+
+    async def _end(self, running: Running, claims: list[NodeClaim]) -> None:
+        """Delete the nodes, once other pods came in place of those whose owners bring them up first.
+
+        Where none came in time for a pod that budgets keep, the node stays as it would have without a surge.
+        """
+        surges, command, state = self._context.surges, running.command, self._context.state
+        if surges is not None and self._surges(command):
+            going = [view.name for view in command.candidates]
+            pods = [pod for name in going for pod in state.pods_on(name) if evictable(pod)]
+            if running.surging is None:
+                spared = frozenset(pod.metadata.uid for pod in pods if surges.blocked(pod))
+                begun = replace(running, surging=self._context.clock.now(), spared=spared)
+                self._running[self._running.index(running)] = running = begun
+            assert running.surging is not None
+            if await surges.hold(pods, going, running.surging):
+                await self._wait(running, claims)
+                return
+            if kept := [pod.key for pod in pods if self._keeps(running, pod)]:
+                await self._fail(running, f"no other pod came before {kept[0]} in time")
+                return
+        await self._delete(running)
+        self._running.remove(running)
+
+    def _keeps(self, running: Running, pod: Pod) -> bool:
+        """True iff budgets keep a pod there that a surge should have replaced, and nothing ends that."""
+        surges = self._context.surges
+        if surges is None or pod.metadata.uid not in running.spared or not surges.blocked(pod):
+            return False
+        view = next(view for view in running.command.candidates if view.name == pod.spec.node_name)
+        return view.claim.spec.termination_grace_period is None
+
+    def _surges(self, command: Command) -> bool:
+        """True iff other pods may come before those of its nodes leave; an unhealthy node does not wait."""
+        surges = self._context.surges
+        if surges is None or command.repair is not None or command.terminate_first:
+            return False
+        pods = (pod for view in command.candidates for pod in self._context.state.pods_on(view.name))
+        return surges.concerns(pods)
 
     def _up(self, claim: NodeClaim) -> bool:
         """True iff pods may come. A node that is held for them opens when the first ones are there."""

@@ -76,8 +76,9 @@ def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -
     price, written = offers.price(claim), context.writes_costs
     reserved = context.buffers.on(*machine.names())
     shifted = _in(context.provider.supply.shifted_zones(), claim)
+    surges = context.surges if context.surges is not None and context.surges.enabled else None
     return NodeView(
-        claim, node, offers.pool, pods, nominated, going, taken, price, reserved, written, shifted
+        claim, node, offers.pool, pods, nominated, going, taken, price, reserved, written, shifted, surges
     )
 
 

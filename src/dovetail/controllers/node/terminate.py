@@ -194,6 +194,7 @@ class NodeTermination:
         limit = deadline(claim) if claim is not None else None
         pods = self._context.state.pods_on(node.metadata.name)
         step = decide(pods, now, limit, allocatable(Machine(node, claim)))
+        step = await self._surged(step, node, claim)
         due = await self._places.due(node.metadata.name, step.evict)
         first = tuple(pod for pod in due if not self._later(pod))
         poll = _DRAIN_POLL if len(first) == len(step.evict) else _OPENING_POLL
@@ -204,6 +205,15 @@ class NodeTermination:
         if now - begun < MIN_DRAIN:
             return MIN_DRAIN - (now - begun), claim
         return None, await self._mark(claim, DRAINED, "True", "")
+
+    async def _surged(self, step: DrainStep, node: Node, claim: NodeClaim | None) -> DrainStep:
+        """Without the pods whose owners bring up others first: those leave by themselves then."""
+        surges = self._context.surges
+        if surges is None or not surges.enabled or claim is None:
+            return step
+        begun, name = since(claim, DRAINED), node.metadata.name
+        held = await surges.hold(step.evict, (name,), begun, claim.metadata.uid)
+        return replace(step, evict=tuple(pod for pod in step.evict if pod.metadata.uid not in held))
 
     def _later(self, pod: Pod) -> bool:
         """True iff the node that the pod's successor is planned to go to is up, and about to open.

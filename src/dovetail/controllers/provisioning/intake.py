@@ -109,6 +109,7 @@ class Intake:
     def moving(self) -> tuple[Pod, ...]:
         """Pods of machines on their way out that need a place elsewhere now, and have none that is kept."""
         kept = {pod.key for pod, _ in self._kept_places()}
+        surges = self._context.surges
         state, now = self._context.state, self._context.clock.now()
         budgets = budgets_among(state.all(PodDisruptionBudget))
         return tuple(
@@ -120,7 +121,7 @@ class Intake:
                 lambda pod: moves_with_node(pod, budgets, now),
                 self._on_fault,
             )
-            if moves and pod.key not in kept
+            if moves and pod.key not in kept and not (surges is not None and surges.replaces(pod))
         )
 
     def _kept_places(self) -> list[tuple[Pod, str]]:

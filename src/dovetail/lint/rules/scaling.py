@@ -304,6 +304,7 @@ SETTINGS = (
     "minimumSaving",
     "podMovesPerDay",
     "nominatePods",
+    "surge",
     "pause",
     "launchLimit",
     "moveLimit",

@@ -205,6 +205,7 @@ class Settings(Section, frozen=True, kw_only=True):
     # From one proof of what the nodes must cost to the next; without it 5m, 1h where that is long.
     efficiency_period: str = ""
     nominate_pods: bool = True
+    surge: bool = False
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
     legacy_node_repair: bool = False

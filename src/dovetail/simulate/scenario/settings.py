@@ -49,6 +49,7 @@ def operator_settings(
         minimum_saving=given.minimum_saving,
         pod_moves_per_day=given.pod_moves_per_day,
         efficiency_period=parse_duration(given.efficiency_period) if given.efficiency_period else period,
+        surge=given.surge,
         nominate_pods=given.nominate_pods,
         gates=runtime.FeatureGates(
             capacity_buffer=given.feature_gates.capacity_buffer,

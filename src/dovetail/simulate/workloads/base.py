@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from dovetail.api.meta import Object
-from dovetail.api.workloads import ScaleStatus
+from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.base.clock import Clock
 from dovetail.base.errors import AlreadyExists, Conflict, NotFound
 from dovetail.base.eventlog import EventLog
@@ -78,15 +78,24 @@ class Controller(ABC):
             )
         )
 
-    async def report(self, obj: Object, replicas: int, ready: int) -> None:
-        """Write status.replicas and readyReplicas where they changed."""
+    async def report(self, obj: ReplicaSet | StatefulSet | Deployment, **counts: int) -> None:
+        """Write these fields of the status, and which generation they are of, where they changed."""
         meta = obj.metadata
-        new = ScaleStatus(replicas=replicas, ready_replicas=ready, observed_generation=meta.generation)
-        if getattr(obj, "status", None) == new:
+        counts["observed_generation"] = meta.generation
+        if all(getattr(obj.status, name) == count for name, count in counts.items()):
             return
-        status = {"replicas": replicas, "readyReplicas": ready, "observedGeneration": meta.generation}
+        status = {_WRITTEN[name]: count for name, count in counts.items()}
         self.view.learn(
             await self.client.patch(
                 type(obj), meta.name, meta.namespace, merge={"status": status}, status=True
             )
         )
+
+
+_WRITTEN = {
+    "replicas": "replicas",
+    "ready_replicas": "readyReplicas",
+    "updated_replicas": "updatedReplicas",
+    "available_replicas": "availableReplicas",
+    "observed_generation": "observedGeneration",
+}

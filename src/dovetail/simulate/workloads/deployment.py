@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dovetail.api.core import PodTemplateMeta, PodTemplateSpec
 from dovetail.api.meta import LabelSelector, Meta
-from dovetail.api.workloads import Deployment, DeploymentStrategy, IntOrString, ReplicaSet, ReplicaSetSpec
-from dovetail.model.podtemplate import HASH_LABEL, owner_reference, template_hash
+from dovetail.api.workloads import Deployment, DeploymentStrategy, ReplicaSet, ReplicaSetSpec
+from dovetail.model.podtemplate import HASH_LABEL, owner_reference, rolling_limits, template_hash
 from dovetail.simulate.workloads.base import Controller
 from dovetail.simulate.workloads.pods import Standing
 
@@ -21,20 +21,6 @@ class Generation:
     replicas: int  # spec.replicas
     ready: int = 0
     pods: int = 0  # all that are not gone yet, those on their way out included
-
-
-def rolling_limits(strategy: DeploymentStrategy, replicas: int) -> tuple[int, int]:
-    """(maxSurge, maxUnavailable) in pods: a surge is rounded up, unavailability down; never both 0."""
-    surge = _resolve(strategy.rolling_update.max_surge, replicas, up=True)
-    unavailable = _resolve(strategy.rolling_update.max_unavailable, replicas, up=False)
-    return (surge, unavailable) if surge or unavailable else (0, 1)
-
-
-def _resolve(value: IntOrString, replicas: int, *, up: bool) -> int:
-    if isinstance(value, int):
-        return value
-    share = int(value.removesuffix("%")) * replicas
-    return -(-share // 100) if up else share // 100
 
 
 def decide(
@@ -50,6 +36,12 @@ def decide(
         wanted = _roll(replicas, strategy, new, old)
     present = {generation.name: generation.replicas for generation in (new, *old)}
     return {name: count for name, count in wanted.items() if count != present[name]}
+
+
+def scaled(replicas: int, generations: Sequence[Generation]) -> dict[str, int]:
+    """What a paused deployment writes: it grows and shrinks, and nothing takes another template."""
+    running = [one for one in generations if one.replicas]
+    return {one.name: replicas for one in running if len(running) == 1 and one.replicas != replicas}
 
 
 def _roll(
@@ -88,22 +80,34 @@ class Deployments(Controller):
         digest = template_hash(deployment.spec.template)
         name = f"{deployment.metadata.name}-{digest}"
         sets = self.view.owned(deployment, ReplicaSet)
-        if all(replica_set.metadata.name != name for replica_set in sets):
+        if not deployment.spec.paused and all(replica_set.metadata.name != name for replica_set in sets):
             # Without old sets the new one starts at full size, as the real controller does.
             size = 0 if sets else deployment.spec.replicas
             await self.create(_replica_set(deployment, digest, size))
             sets = self.view.owned(deployment, ReplicaSet)
         generations = [self._generation(replica_set) for replica_set in sets]
         new = next((item for item in generations if item.name == name), None)
-        if new is None:
-            return
         old = [item for item in generations if item.name != name]
-        wanted = decide(deployment.spec.replicas, deployment.spec.strategy, new, old)
+        spec = deployment.spec
+        if spec.paused:
+            wanted = scaled(spec.replicas, generations)
+        elif new is None:
+            return
+        else:
+            wanted = decide(spec.replicas, spec.strategy, new, old)
         for replica_set in sets:
             if replica_set.metadata.name in wanted:
                 await self.scale(replica_set, wanted[replica_set.metadata.name])
+        updated = next((one.status.replicas for one in sets if one.metadata.name == name), 0)
         pods = sum(replica_set.status.replicas for replica_set in sets)
-        await self.report(deployment, pods, sum(item.ready for item in generations))
+        ready = sum(item.ready for item in generations)
+        await self.report(
+            deployment,
+            replicas=pods,
+            updated_replicas=updated,
+            ready_replicas=ready,
+            available_replicas=ready,
+        )
 
     def _generation(self, replica_set: ReplicaSet) -> Generation:
         return Generation(

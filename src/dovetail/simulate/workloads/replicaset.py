@@ -111,7 +111,9 @@ class ReplicaSets(Controller):
             for pod in least_useful(present - wanted, pods, related, self.clock.now()):
                 await self.remove(pod)
         present = self.view.count(replica_set, *ACTIVE)
-        await self.report(replica_set, present, self.view.count(replica_set, Standing.READY))
+        await self.report(
+            replica_set, replicas=present, ready_replicas=self.view.count(replica_set, Standing.READY)
+        )
 
     def _related(self, replica_set: ReplicaSet, pods: tuple[Pod, ...]) -> Iterable[Pod]:
         owner = replica_set.metadata.controller()

@@ -88,7 +88,7 @@ class StatefulSets(Controller):
         for ordinal in steps.create:
             await self._create(stateful, ordinal, revision)
         present = self.view.owned(stateful, Pod)
-        await self.report(stateful, len(present), sum(ready(pod) for pod in present))
+        await self.report(stateful, replicas=len(present), ready_replicas=sum(map(ready, present)))
 
     def _by_ordinal(self, stateful: StatefulSet) -> dict[int, Pod]:
         prefix = f"{stateful.metadata.name}-"
