@@ -41,7 +41,7 @@ def page_data(found: Comparison) -> dict[str, Any]:
     runs = [way.run for way in played if way.run is not None]
     first = runs[0] if runs else None
     return {
-        "title": f"The same evening, {len(found.ways)} ways",
+        "title": f"The same scenario, {len(found.ways)} ways",
         "version": __version__,
         "seeds": list(found.seeds),
         "period": None if first is None else _period(first),
