@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import ApiError, Unavailable
 from dovetail.cli.main import BAD_INPUT, run
 from dovetail.cost.facts import Facts, Instance, PodRun, Rate, Workload
 from dovetail.cost.store import Store, StoreFile
+from dovetail.model.resources import CPU, MEMORY
 from dovetail.runtime.usage import Prometheus, read_pod_metrics
 
 _Text = pytest.CaptureFixture[str]
@@ -130,11 +132,22 @@ def test_a_real_prometheus(tmp_path: Path) -> None:
                 port = port or "".join(re.findall(r'Listening on" address=127.0.0.1:(\d+)', line))
                 if "ready to receive web requests" in line:
                     break
-            found = asyncio.run(Prometheus(f"http://127.0.0.1:{port}").read())
+            asked = Prometheus(f"http://127.0.0.1:{port}")
+            found = asyncio.run(asked.read())
+            end = (start + 600) * SECOND
+            past = asyncio.run(asked.past(end, 600 * SECOND, 60 * SECOND, 95, lambda _: None))
+            with pytest.raises(ApiError, match="answers an error: "):
+                asyncio.run(asked.past(end, 600 * SECOND, 0, 95, lambda _: None))
         finally:
             server.terminate()
             server.communicate(timeout=30)
     assert found == {("shop", "web"): (150, 64 * 2**20)}
+    assert past.keys() == {("shop", "web", name, kind) for name in ("app", "side") for kind in (CPU, MEMORY)}
+    memory = past["shop", "web", "side", MEMORY]
+    assert (memory.median, memory.high, memory.most, memory.source) == (*(16 * 2**20,) * 3, "prometheus")
+    cpu = past["shop", "web", "app", CPU]
+    assert 95 <= cpu.median <= cpu.high <= cpu.most <= 101  # where series begin, rates are extrapolated
+    assert min(cpu.samples, memory.samples) >= 9
 
 
 def test_what_was_measured_is_kept(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ _NAME_FIELDS = frozenset(
         *("name", "generateName", "namespace", "nodeName", "claimName", "volumeName", "storageClassName"),
         *("serviceName", "priorityClassName", "nominatedNodeName", "uid", "id", "nodeID", "image", "imageID"),
         *("instanceProfile", "role", "providerID", "volumeHandle", "ownerID", "clusterName", "hostname"),
-        *("ownerId", "snapshotID", "kmsKeyID"),
+        *("ownerId", "snapshotID", "kmsKeyID", "containerName"),
     }
 )
 # Names that are words of the API, by the field around them.

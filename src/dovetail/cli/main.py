@@ -33,6 +33,7 @@ _GROUPS = {
         "plan": "Show which nodes would be bought for manifests, or for all pods of a cluster.",
         "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
         "check": "Find the mistakes in manifests, in an AWS account, in user data.",
+        "rightsize": "Recommend requests by what pods use, and show which nodes that would save.",
         "diff": "Show what changed manifests would do: nodes that drift, pods, cost, the way back.",
         "convert": "Write manifests of older generations of the API in today's.",
         "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",

@@ -102,6 +102,7 @@ def plan(
     from dovetail.cli.plan_input import asks_for_nodes
     from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
+    from dovetail.cli.plan_vertical import vertical_remark
     from dovetail.cli.savings_plan import as_document, in_words, savings_plan_of
     from dovetail.cli.searching import checked, traced
     from dovetail.explain.architectures import other_architectures
@@ -192,6 +193,8 @@ def plan(
     ends = list(fact_lines(problem, answer, search, region, question.reading, more))
     proposed = ((claim.pods, claim.instance_types) for claim in bought)
     notes = [*remarks(problem, plan), *other_architectures(problem, proposed)]
+    if vertical := vertical_remark(question.reading):
+        notes.append(vertical)
     show(Group(*tables, *map(Text, ends)), document, output)
     if report is not None:
         from dovetail.views.page.document import write_page

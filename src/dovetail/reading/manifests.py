@@ -34,6 +34,11 @@ from dovetail.reading.parts import Part, wholes
 from dovetail.reading.paths import at, steps
 from dovetail.reading.refusals import broken, refusal, subject, unknown_field
 from dovetail.reading.served import ServedPod
+from dovetail.reading.verticalpodautoscaler import (
+    VerticalPodAutoscaler,
+    is_vertical,
+    vertical_autoscalers,
+)
 from dovetail.reading.workloads import Made, as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"
@@ -105,6 +110,7 @@ class Reading:
     left_out: tuple[Owned, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
     node_groups: tuple[NodeGroup, ...] = ()
+    vertical_autoscalers: tuple[VerticalPodAutoscaler, ...] = ()
 
 
 def read(
@@ -204,6 +210,7 @@ class _Reader:
     left_out: list[Owned] = field(default_factory=list)
     elsewhere: dict[tuple[str, str], list[Elsewhere]] = field(default_factory=dict)
     node_groups: dict[str, list[NodeGroup]] = field(default_factory=dict)  # by what tells of them
+    vertical: list[Located] = field(default_factory=list)
     beside: list[dict[str, Any]] = field(default_factory=list)  # what may say more of other groups' objects
 
     def note(self, text: str) -> None:
@@ -233,6 +240,7 @@ class _Reader:
             tuple(self.left_out),
             tuple(one for found in self.elsewhere.values() for one in found),
             tuple(one for found in self.node_groups.values() for one in found),
+            tuple(vertical_autoscalers(self.vertical)),
         )
 
     def take_all(self, found: Iterable[Located]) -> None:
@@ -322,6 +330,9 @@ class _Reader:
         document = located.value
         group, kind = group_of(document["apiVersion"]), document["kind"]
         self._leave_out(located)
+        if is_vertical(document):
+            self.vertical.append(located)
+            return
         if self.strict:
             remedy = "leave it out, or leave --strict out"
             raise refusal(located, "kind", f"Dovetail does not know {kind} of {group}", remedy)

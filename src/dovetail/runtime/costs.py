@@ -23,7 +23,7 @@ from dovetail.cost.facts import Instance, PodRun, Rate, Workload, owner_of, shar
 from dovetail.cost.store import Store
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels, resources
-from dovetail.runtime.usage import Measured, UsageSource
+from dovetail.runtime.usage import PodUse, UsageSource
 from dovetail.runtime.volume_costs import VolumeRecord
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -120,7 +120,7 @@ class CostRecord:
                 written = clock.monotonic()
                 self._write_usage()
 
-    def take_usage(self, found: Measured, now: int) -> None:
+    def take_usage(self, found: PodUse, now: int) -> None:
         """What pods use now."""
         for (namespace, name, _), run in self._runs.items():
             if run.end is None and (amounts := found.get((namespace, name))) is not None:

@@ -79,7 +79,9 @@ _OTHERS: tuple[type[Object], ...] = (
     keda.ScaledObject,
     keda.ScaledJob,
 )
-KINDS = tuple(map(Listed.of, (*_OTHERS[:7], *NEEDED, *_OTHERS[7:])))
+# Of a kind that has no view, what it recommends is read from the document.
+_VERTICAL = Listed("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "verticalpodautoscalers")
+KINDS = (*map(Listed.of, (*_OTHERS[:7], *NEEDED, *_OTHERS[7:])), _VERTICAL)
 _PAGE = 500
 Clean = Callable[[Mapping[str, Any]], dict[str, Any]]
 

@@ -21,6 +21,7 @@ import msgspec
 from dovetail.api.redact import redacted
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.reading.prometheus import label_of, named, pod_of, range_query
 from dovetail.reading.sources import decoded
 from dovetail.simulate.scenario.history import Step
 
@@ -46,7 +47,6 @@ _RESOURCES = {
 }
 _SCALED = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 _PAUSE = "registry.k8s.io/pause:3.10"
-_LAST = 10_000_000_000  # seconds since 1970: later times are milliseconds
 _MOST_REPLICAS = 2**31 - 1
 
 
@@ -139,7 +139,7 @@ def read_past(paths: Sequence[Path]) -> Past:
     series: list[dict[str, Any]] = []
     for path in paths:
         text = decoded(str(path))
-        found = _range_query(text, path)
+        found = _series(text, path)
         if found is not None:
             series += found
         else:
@@ -154,35 +154,10 @@ def read_past(paths: Sequence[Path]) -> Past:
     return past
 
 
-def _range_query(text: str, path: Path) -> list[dict[str, Any]] | None:
-    """The series of an answer to a range query; None for what is no answer of Prometheus.
-
-    Raises InputError for its other answers.
-    """
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if isinstance(found, dict):
-        if found.get("status") == "error":
-            why = f"Prometheus answered an error: {found.get('error', '')}"
-            raise InputError(why, source=str(path), remedy=_REMEDY)
-        found = found.get("data", found)
-    if isinstance(found, dict):
-        found = found.get("result")
-    if not isinstance(found, list) or not all(
-        isinstance(item, dict) and isinstance(item.get("metric"), dict) for item in found
-    ):
-        return None
-    for item in found:
-        try:
-            if "values" not in item:
-                raise InputError("is no range query: no values over time", source=str(path), remedy=_REMEDY)
-            item["values"] = list(_values(item))
-        except (ValueError, TypeError, OverflowError):
-            name = _named(item["metric"])
-            why = f"the values of {name} are no pairs of a time (seconds since 1970) and a number"
-            raise InputError(why, source=str(path), remedy=_REMEDY) from None
+def _series(text: str, path: Path) -> list[dict[str, Any]] | None:
+    """Of an answer to a range query; None for what is no answer of Prometheus. Raises InputError."""
+    found = range_query(text, path, _REMEDY)
+    for item in found or ():
         _check(item, path)
     return found
 
@@ -190,22 +165,14 @@ def _range_query(text: str, path: Path) -> list[dict[str, Any]] | None:
 def _check(item: Mapping[str, Any], path: Path) -> None:
     """Raises InputError for numbers that no replicas are, and sizes of what is not said."""
     metric = item["metric"]
-    if not all(isinstance(label, str) for label in metric.values()):
-        raise InputError(f"a label is no text: {_named(metric)}", source=str(path), remedy=_REMEDY)
     name = metric.get("__name__")
     if name in _REPLICAS:
         for _, value in item["values"]:
             if not 0 <= value <= _MOST_REPLICAS:
-                raise InputError(f"{value:g} is no number of replicas: {_named(metric)}", source=str(path))
+                raise InputError(f"{value:g} is no number of replicas: {named(metric)}", source=str(path))
     if name == _REQUESTS and not metric.get("resource"):
         remedy = "ask for the series as it is, with all of its labels"
-        raise InputError(f"there is no label resource: {_named(metric)}", source=str(path), remedy=remedy)
-
-
-def _named(metric: Mapping[str, Any]) -> str:
-    """A series as Prometheus writes it."""
-    labels = ",".join(f'{key}="{value}"' for key, value in sorted(metric.items()) if key != "__name__")
-    return f"{metric.get('__name__', '')}{{{labels}}}"
+        raise InputError(f"there is no label resource: {named(metric)}", source=str(path), remedy=remedy)
 
 
 def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Step]:
@@ -219,7 +186,7 @@ def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Ste
         found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
         for item in by_name.get(name, ()):
             metric = item["metric"]
-            key = (kind, _label(metric, "namespace") or "default", _label(metric, label))
+            key = (kind, label_of(metric, "namespace") or "default", label_of(metric, label))
             if key[2] and key not in replicas:
                 found.setdefault(key, []).append(item)
         replicas |= {key: _merged(items) for key, items in found.items()}
@@ -249,7 +216,7 @@ def _merged(series: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         values = {at: round(value) for at, value in item["values"]}
         both = Counter(merged[at] == value for at, value in values.items() if at in merged)
         if both[False] > both[True]:
-            one, two = _named(series[0]["metric"]), _named(item["metric"])
+            one, two = named(series[0]["metric"]), named(item["metric"])
             raise InputError(
                 f"there are several workloads of one name: {one} and {two} say otherwise at the same time",
                 remedy="ask for the series of one cluster",
@@ -258,32 +225,17 @@ def _merged(series: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
     return sorted(merged.items())
 
 
-def _label(metric: Mapping[str, str], name: str) -> str:
-    """Of what is measured: where its exporter has a label of that name too, Prometheus calls it exported_."""
-    return metric.get(f"exported_{name}") or metric.get(name, "")
-
-
-def _values(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
-    """(instant in nanoseconds, value) of a series, without gaps' NaN."""
-    for at, text in item["values"]:
-        instant, value = float(at), float(text)
-        if not 0 <= instant < _LAST:
-            raise ValueError(at)
-        if math.isfinite(value):
-            yield round(instant * 1000) * (SECOND // 1000), value
-
-
 def _pods(
     requests: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, Any]], past: Past
 ) -> Iterator[Step]:
     """Pods of Jobs, and those of nothing, as pods of their size that are there as long as they were seen."""
-    owner = {_pod(item["metric"]): item["metric"].get("owner_kind", "") for item in owners}
+    owner = {pod_of(item["metric"]): item["metric"].get("owner_kind", "") for item in owners}
     asked: dict[tuple[str, str], dict[tuple[str, str], float]] = {}  # by container and resource
     seen: dict[tuple[str, str], list[int]] = {}
     unowned = 0
     for item in requests:
         metric = item["metric"]
-        key = _pod(metric)
+        key = pod_of(metric)
         values = item["values"]
         if key not in owner:
             unowned += 1
@@ -291,7 +243,7 @@ def _pods(
             continue
         # Several series of one container are one after the other, of pods of kube-state-metrics.
         sizes = asked.setdefault(key, {})
-        sizes[_label(metric, "container"), metric["resource"]] = values[0][1]
+        sizes[label_of(metric, "container"), metric["resource"]] = values[0][1]
         seen.setdefault(key, []).extend((values[0][0], values[-1][0]))
     if unowned:
         past.assumed["pods without kube_pod_owner"] = (
@@ -321,10 +273,6 @@ def _pods(
         past.assumed["pods of Jobs"] = (
             f"{len(asked)} are pods of their size, without other rules, for as long as they were seen"
         )
-
-
-def _pod(metric: Mapping[str, str]) -> tuple[str, str]:
-    return _label(metric, "namespace") or "default", _label(metric, "pod")
 
 
 def _quantity(resource: str, amount: float) -> str:
@@ -391,7 +339,7 @@ def _events(text: str, path: Path, past: Past, series: list[dict[str, Any]]) -> 
                 break
             found, unread = [], 0
         if not found and not unread:
-            answer = None if why else _range_query(document, path)
+            answer = None if why else _series(document, path)
             if answer is None:
                 raise _unknown(path, number, why)
             series += answer
