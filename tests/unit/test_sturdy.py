@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from test_order import claim, pod, spread
 
-from dovetail.controllers.provisioning.sturdy import FEW, cheaper, far_from_proven, second_question, sturdier
+from dovetail.controllers.provisioning.sturdy import (
+    CROWD,
+    FEW,
+    cheaper,
+    may_cost_less,
+    second_question,
+    sturdier,
+)
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE, ZONE
 from dovetail.model.plan import Cost, Plan, Unschedulable
 from dovetail.model.problem import Problem
@@ -104,10 +111,15 @@ def test_the_one_is_taken_that_is_cheaper_with_its_risk(other: Plan, taken: bool
 @pytest.mark.parametrize(
     ("hourly", "bound", "far"), [(1_030, 1_000, False), (1_031, 1_000, True), (0, 0, False), (9, 0, False)]
 )
-def test_a_plan_is_far_from_proven_that_may_be_three_percent_too_dear(
+def test_a_plan_may_cost_less_with_more_time_that_is_three_percent_above_what_is_proven(
     hourly: int, bound: int, far: bool
 ) -> None:
-    assert far_from_proven(plan(1, hourly, bound)) is far
+    assert may_cost_less(problem(), plan(1, hourly, bound)) is far
+
+
+@pytest.mark.parametrize(("pods", "asked"), [(CROWD, True), (CROWD + 1, False)])
+def test_of_crowds_nothing_is_asked_again(pods: int, asked: bool) -> None:
+    assert may_cost_less(problem(pods=pods), plan(1, 2_000, 1_000)) is asked
 
 
 def test_what_took_longer_is_taken_if_it_is_cheaper_with_the_better_of_both_bounds() -> None:

@@ -68,7 +68,8 @@ class Flags:
         A batch is closed after so long at the latest.
     solve_deadline
         How long the solver may look for a cheaper plan; as long as a batch stays idle by default. Where the
-        plan is more than 3 % above what is proven, it is asked once more, for three times as long.
+        plan is more than 3 % above what is proven, it is asked once more, for three times as long, if it is
+        for at most 1,000 pods.
     preference_policy
         Ignore: preferred rules count as if they were not there.
     min_values_policy

@@ -41,7 +41,7 @@ from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.sturdy import (
     LONGER,
     cheaper,
-    far_from_proven,
+    may_cost_less,
     second_question,
     sturdier,
 )
@@ -459,7 +459,7 @@ class Provisioner:
         if self._options.plain:
             return plan
         try:
-            if self._options.nominates and far_from_proven(plan):
+            if self._options.nominates and may_cost_less(problem, plan):
                 plan = cheaper(problem, plan, await self._planned(problem, LONGER * self._options.deadline))
             question = second_question(problem, plan)
             if question is not None:
