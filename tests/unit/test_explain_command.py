@@ -217,6 +217,68 @@ def test_what_keeps_a_node_from_being_disrupted(tmp_path: Path, capsys: pytest.C
     assert "Nodes of its pool that budgets allow to be disrupted now:" in out
 
 
+WEB = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: lone-abc-1
+  namespace: default
+  labels: {app: lone, pod-template-hash: abc}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: lone-abc, uid: "1", controller: true}]
+spec: {nodeName: old, containers: [{name: main, resources: {requests: {cpu: "1"}}}]}
+status: {phase: Running}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: lone, namespace: default, annotations: {dovetail.dev/surge: "%s"}}
+spec:
+  replicas: 1
+  strategy: {type: %s}
+  selector: {matchLabels: {app: lone}}
+  template: {metadata: {labels: {app: lone}}, spec: {containers: [{name: main}]}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: lone, namespace: default}
+spec: {minAvailable: 1, selector: {matchLabels: {app: lone}}}
+status: {expectedPods: 1, desiredHealthy: 1, currentHealthy: 1, disruptionsAllowed: 0}
+"""
+MORE = "run another replica and allow one to be missing (maxUnavailable: 1)"
+
+
+@pytest.mark.parametrize(
+    ("asks", "strategy", "remedy"),
+    [
+        (
+            "",
+            "RollingUpdate",
+            f'{MORE}, or let another pod come first (dovetail.dev/surge: "true" on Deployment default/lone)',
+        ),
+        (
+            "true",
+            "RollingUpdate",
+            "where the controller runs with --surge, Deployment default/lone brings up another pod first",
+        ),
+        (
+            "true",
+            "Recreate",
+            f"{MORE}; no other pod can come first, because its Deployment has the strategy Recreate",
+        ),
+    ],
+)
+def test_what_would_help_with_a_budget_that_is_never_met(
+    asks: str, strategy: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "node.yaml"
+    claim = CLAIM.partition("---")[0]
+    file.write_text(f"{NODE}---\n{claim}---\n{WEB % (asks, strategy)}")
+    found = explained(capsys, "node", "old", *BASE, "-f", str(file))["disruption"]
+    assert "Pdb prevents pod evictions (PodDisruptionBudget=[default/lone])" in found["blockers"]
+    assert found["remedies"] == [f"PodDisruptionBudget default/lone can never be met: {remedy}"]
+    assert run(["explain", "node", "old", *BASE, "-f", str(file)]) == 0
+    assert "What would help" in capsys.readouterr().out
+
+
 def test_what_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "node.yaml"
     mark = '{name: general-1, annotations: {karpenter.sh/do-not-disrupt: "1h"}, '

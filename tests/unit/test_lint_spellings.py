@@ -316,6 +316,13 @@ CASES: dict[str, tuple[str, str, str]] = {
         _deployment() + "---\n" + _scaled(3) + "---\n" + _allowed("@@minAvailable: 3"),
         _deployment() + "---\n" + _scaled(9) + "---\n" + _allowed("minAvailable: 3"),
     ),
+    "another pod comes first": (
+        "WL007",
+        _deployment() + "---\n" + _allowed("@@maxUnavailable: 0"),
+        _deployment(top='  annotations: {dovetail.dev/surge: "true"}\n')
+        + "---\n"
+        + _allowed("maxUnavailable: 0"),
+    ),
     "two budgets": (
         "WL007",
         _deployment()

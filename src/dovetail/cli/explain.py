@@ -108,6 +108,7 @@ def node(
     """
     from rich.console import Group
 
+    from dovetail.api.workloads import Deployment
     from dovetail.cli import explain_node_output as node_output
     from dovetail.cli.explain_node_output import standing_document, standing_lines
     from dovetail.cli.messages import note
@@ -140,7 +141,9 @@ def node(
         note(text)
     tables, document = node_output.node_tables(story), node_output.node_document(story)
     if not story.planned:
-        found = standing(read_cluster(question.reading), name, time.time_ns())
+        objects = (item.object for item in question.reading.manifests)
+        deployments = [one for one in objects if isinstance(one, Deployment)]
+        found = standing(read_cluster(question.reading), name, time.time_ns(), deployments)
         tables = Group(tables, *standing_lines(found))
         document["disruption"] = standing_document(found)
     show(tables, document, output)

@@ -164,6 +164,7 @@ def standing_document(found: Standing | None) -> dict[str, Any]:
         "replacement": list(found.replacement),
         "budgets": dict(found.allowed),
         "unreadable": list(found.faults),
+        "remedies": list(found.remedies),
     }
 
 
@@ -182,6 +183,7 @@ def standing_lines(found: Standing | None) -> Iterator[RenderableType]:
     for title, texts in (
         ("What keeps consolidation from looking at it", found.consolidation),
         ("What its replacement waits for", found.replacement),
+        ("What would help", found.remedies),
         ("What cannot be read", found.faults),
     ):
         if texts:

@@ -201,6 +201,12 @@ def never_allows(budget: PodDisruptionBudget) -> bool:
     return budget.spec.max_unavailable in (0, "0", "0%") or budget.spec.min_available == "100%"
 
 
+def never_met(budget: PodDisruptionBudget) -> bool:
+    """True iff it allows no eviction of the pods that there are, however well they all are."""
+    status = budget.status
+    return never_allows(budget) or 0 < status.expected_pods <= status.desired_healthy
+
+
 # Annotations that state a cost: Karpenter's own before the ReplicaSet's.
 _STATED = (labels.DISRUPTION_COST, labels.POD_DELETION_COST)
 

@@ -230,8 +230,10 @@ def replaced(pod: Pod, deployment: Deployment, past: Past) -> bool:
 
 
 def _created(pod: Pod) -> int:
-    stamp = pod.metadata.creation_timestamp
-    return parse_rfc3339(stamp) if stamp else 0
+    try:
+        return parse_rfc3339(pod.metadata.creation_timestamp)
+    except ValueError:
+        return 0
 
 
 def one_node_only(pod: Pod, claims: Iterable[PersistentVolumeClaim]) -> str:

@@ -22,6 +22,7 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.guess import nearest
 from dovetail.disrupt.pods import do_not_disrupt_error, never_allows
+from dovetail.disrupt.surge import Case, obstacle, opted_in
 from dovetail.lint import shelf
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView, Template
@@ -227,7 +228,7 @@ def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
             and wanted is not None
             and 0 < replicas <= _count(wanted, replicas)
         )
-        if never_allows(item) or short:
+        if (never_allows(item) or short) and not (chosen and all(map(_surges, chosen))):
             name = f"PodDisruptionBudget {item.metadata.name}"
             of = f" of the {replicas} pods it selects" if short else ""
             yield Remark(
@@ -235,8 +236,24 @@ def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
                 f"spec.{field}",
                 f"{name} never allows an eviction: {field} {wanted}{of}",
                 "nodes with its pods are not consolidated, and a drain waits for ever",
-                "allow one at a time with maxUnavailable: 1, and run two replicas or more",
+                _allowing(chosen),
             )
+
+
+def _surges(template: Template) -> bool:
+    """True iff it asks that another pod comes before one has to go, and its strategy lets that be."""
+    found = template.manifest.object
+    if not isinstance(found, Deployment) or not opted_in(found, None):
+        return False
+    return not obstacle(Case(_pod(template), found))
+
+
+def _allowing(chosen: Sequence[Template]) -> str:
+    text = "allow one at a time with maxUnavailable: 1, and run two replicas or more"
+    owners = [template.manifest.object for template in chosen]
+    if owners and all(isinstance(one, Deployment) and not obstacle(Case(Pod(), one)) for one in owners):
+        text += f', or have Dovetail bring up another pod first: {labels.SURGE}: "true" on the Deployment'
+    return text
 
 
 def _most(inventory: Inventory, template: Template) -> int | None:
