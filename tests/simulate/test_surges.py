@@ -14,6 +14,7 @@ from dovetail.api.meta import is_true
 from dovetail.api.workloads import Deployment
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import Forbidden
+from dovetail.cloud.interruption import InterruptionKind
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
 from dovetail.model.podtemplate import deployment_of
@@ -356,3 +357,22 @@ def test_without_the_right_to_restart_it_is_as_ever() -> None:
 
     world = play(script, surge=True)
     assert any("cannot be restarted" in text for text in world.messages("SurgeImpossible"))
+
+
+def test_where_the_cloud_takes_the_machine_the_new_pod_goes_on_coming_up() -> None:
+    """Its pods take three minutes; the notice of a spot interruption leaves one of them to wait."""
+    made = deployment("web")
+    made["spec"]["template"]["metadata"]["annotations"] = {STARTUP: "3m"}
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting(), made)
+        await world.clock.sleep(10 * MINUTE)
+        (claim,) = world.state.all(NodeClaim)
+        world.cloud.interrupt(claim.status.provider_id, InterruptionKind.SPOT)
+        away = await outages(world, ["web"], 10 * MINUTE)
+        assert away["web"] < 4 * MINUTE // SECOND
+
+    world = play(script, surge=True)
+    (restarted,), (evicted,) = world.records("surge.restarted"), world.records("pod.evicted")
+    assert MINUTE <= evicted["t"] - restarted["t"] <= 75 * SECOND
+    assert not world.records("surge.failed")

@@ -146,7 +146,8 @@ def test_steps(why: str, case: Case, since: int, step: Step) -> None:
 
 def test_where_the_cloud_takes_the_machine_patience_is_short() -> None:
     waiting = case(restarted(MINUTE, running=True))
-    assert surge.decide(waiting, NOW, NOW - MINUTE, surge.HURRY).step is Step.GIVE_UP
+    assert surge.decide(waiting, NOW, NOW - 59 * SECOND, hurried=True).step is Step.WAIT
+    assert surge.decide(waiting, NOW, NOW - MINUTE, hurried=True).step is Step.EVICT
 
 
 def rolling(**limits: int | str) -> DeploymentStrategy:

@@ -187,7 +187,7 @@ def standing_lines(found: Standing | None) -> Iterator[RenderableType]:
         ("What cannot be read", found.faults),
     ):
         if texts:
-            table = new_table(title, "Reason")
+            table = new_table(title, "Remedy" if texts is found.remedies else "Reason")
             for text in texts:
                 add_row(table, text)
             yield table

@@ -21,7 +21,6 @@ from dovetail.controllers.panics import Panics
 from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.pods import budget_allows, budgets_among, do_not_disrupt, evictable
 from dovetail.disrupt.surge import (
-    HURRY,
     LONG_REST,
     PATIENCE,
     Answer,
@@ -192,9 +191,8 @@ class Surges:
             if not self._wanted(pod) or do_not_disrupt(pod, self._clock.now()):
                 continue
             with self._panics.alone(NAME, pod.key, pod):
-                patience = HURRY if claim in self._hurried else PATIENCE
                 case = self._case(pod, going)
-                answer = decide(case, self._clock.now(), begun, patience)
+                answer = decide(case, self._clock.now(), begun, hurried=claim in self._hurried)
                 if await self._act(case, answer, going):
                     held.append(pod.metadata.uid)
         return frozenset(held)

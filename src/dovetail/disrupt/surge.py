@@ -104,8 +104,10 @@ def _instant(text: str, now: int) -> int | None:
     return None if found is None or found > now + _AHEAD else found
 
 
-def decide(case: Case, now: int, begun: int, patience: int = PATIENCE) -> Answer:
-    """What to do about the pod of a node that goes since `begun`.
+def decide(case: Case, now: int, begun: int, *, hurried: bool = False) -> Answer:
+    """What to do about the pod of a node that goes since `begun`; `hurried`: its machine will be gone soon.
+
+    A pod that is evicted in a hurry ends sooner than the new one is ready, which goes on coming up.
 
     A Deployment is restarted once at most for each node that goes: a pod that came back to the node in spite
     of its taint is evicted.
@@ -123,7 +125,9 @@ def decide(case: Case, now: int, begun: int, patience: int = PATIENCE) -> Answer
     going = rollout(deployment, past)
     if going is Rollout.FAILED:
         return _over(deployment, past, "its rollout fails")
-    if now - begun >= patience:
+    if hurried and now - begun >= HURRY:
+        return Answer(Step.EVICT, "the cloud takes the machine away")
+    if now - begun >= PATIENCE:
         return _over(deployment, past, "no new pod was ready in time")
     if going is Rollout.RUNNING or leaving:
         return Answer(Step.WAIT)
