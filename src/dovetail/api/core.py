@@ -209,9 +209,47 @@ class PodResourceClaimStatus(Part, frozen=True, kw_only=True):
     resource_claim_name: str = ""
 
 
+class GrantedResources(Part, frozen=True, kw_only=True):
+    """Of a running container, what it was started with or resized to in place."""
+
+    requests: ResourceList = {}
+
+
+_granted: dict[tuple[tuple[str, Quantity], ...], ResourceList] = {}
+_MOST_GRANTED = 4_096  # that are remembered: replicas are given the same, and statuses of all pods are kept
+
+
+def _shared(given: ResourceList) -> ResourceList:
+    """The same for all containers that are given as much: a dict of two takes as much as all else of them."""
+    if not given:
+        return given
+    if len(_granted) >= _MOST_GRANTED:
+        _granted.clear()
+    return _granted.setdefault(tuple(given.items()), given)
+
+
+class ContainerStatus(Part, frozen=True, kw_only=True):
+    """Of servers since 1.33, what the kubelet has given a container, whatever its spec asks for by now.
+
+    `resources` is None where nothing of it is said.
+    """
+
+    name: str = ""
+    resources: GrantedResources | None = None
+    allocated_resources: ResourceList = {}
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "allocated_resources", _shared(self.allocated_resources))
+        if self.resources is not None:
+            shared = GrantedResources(requests=_shared(self.resources.requests))
+            msgspec.structs.force_setattr(self, "resources", shared)
+
+
 class PodStatus(Part, frozen=True, kw_only=True):
     phase: str = "Pending"
     conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     start_time: str = ""
     reason: str = ""

@@ -37,11 +37,13 @@ _DROPPED = frozenset(
         *("volumeMounts", "volumeDevices", "securityContext", "workingDir", "terminationMessagePath"),
         *("terminationMessagePolicy", "imagePullPolicy", "imagePullSecrets", "serviceAccount", "hostAliases"),
         *("serviceAccountName", "dnsConfig", "subdomain", "managedFields", "userData", "addresses", "images"),
-        *("podIP", "podIPs", "hostIP", "hostIPs", "containerStatuses", "initContainerStatuses", "podCIDR"),
+        *("podIP", "podIPs", "hostIP", "hostIPs", "podCIDR"),
         *("podCIDRs", "message", "selfLink", "ephemeralContainers", "ephemeralContainerStatuses"),
         *("bootID", "machineID", "systemUUID", "daemonEndpoints", "data", "stringData", "binaryData"),
     }
 )
+_STATUSES = ("containerStatuses", "initContainerStatuses")
+_GRANTED = ("name", "resources", "allocatedResources")  # of them: what a container takes on its node
 _SECRET_VOLUMES = frozenset({"secret", "configMap", "projected", "downwardAPI", "csi", "hostPath", "nfs"})
 
 
@@ -58,9 +60,11 @@ def _without(value: Any, within: str = "") -> Any:
             return [
                 _without(one) for one in value if not (isinstance(one, dict) and _SECRET_VOLUMES & one.keys())
             ]
-        return [_without(one) for one in value]
+        return [_without(one, within if within in _STATUSES else "") for one in value]
     if not isinstance(value, dict):
         return value
+    if within in _STATUSES:
+        return {key: value[key] for key in _GRANTED if key in value}
     if within in ("labels", "matchLabels", "nodeSelector", "requests", "limits", "capacity", "allocatable"):
         return dict(value)  # keys are names there, not fields
     if within == "annotations":

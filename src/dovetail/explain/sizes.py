@@ -368,11 +368,16 @@ def resized(problem: Problem, requests: Requests, owner_of: OwnerOf) -> Problem:
             made[key] = spec, _with_requests(spec, requests[owner])
         return made[key][1]
 
+    def pod_of(pod: Pod) -> Pod:
+        owner = owner_of(pod)
+        if owner not in requests:
+            return pod
+        # What its containers have been given is of the requests before.
+        status = with_fields(pod.status, container_statuses=(), init_container_statuses=())
+        return with_fields(pod, spec=spec_of(owner, pod.spec), status=status)
+
     def pods_of(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
-        return tuple(
-            with_fields(pod, spec=spec_of(owner, pod.spec)) if (owner := owner_of(pod)) in requests else pod
-            for pod in pods
-        )
+        return tuple(map(pod_of, pods))
 
     def daemons_of(one: DaemonSet) -> DaemonSet:
         if (owner := _owner(one)) not in requests:

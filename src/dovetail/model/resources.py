@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import is_
 
-from dovetail.api.core import Pod, PodSpec, ResourceList
+from msgspec.structs import replace
+
+from dovetail.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceList
+from dovetail.api.meta import condition
 from dovetail.api.pod_resources import as_quantities, at_once, nanos, plus
 from dovetail.base.memo import MOST_PODS, by_identity
 from dovetail.units.quantity import Quantity
@@ -16,6 +20,7 @@ CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
 EPHEMERAL_STORAGE = "ephemeral-storage"
+RESIZE_PENDING = "PodResizePending"  # the condition of a pod whose resize has not begun, or cannot
 _NANOS_PER_UNIT = {False: 1_000_000_000, True: 1_000_000}  # by: is it CPU?
 # No node has so much of anything, in the units of `Resources`: 512 TiB, 562 billion cores. The largest
 # machine that is for sale has 32 TiB of memory and 336 TB of disks. Below it, 16,000 amounts add up without
@@ -105,9 +110,47 @@ def fits(wanted: Resources, room: Resources) -> bool:
 def pod_requests(pod: Pod) -> Resources:
     """What the scheduler counts for a pod, including `pods: 1`.
 
-    Limits do not become requests here: the API server has done that when it stored the pod.
+    Limits do not become requests here: the API server has done that when it stored the pod. A container that
+    is resized in place takes the larger of what it asks for and what it has been given, as long as it runs.
     """
-    return _requests(pod.spec)  # which stays while the pod's status changes
+    asked = _requests(pod.spec)  # which stays while the pod's status changes
+    status = pod.status
+    if pod.spec.node_name and (status.container_statuses or status.init_container_statuses):
+        return _in_place(pod)
+    return asked
+
+
+@by_identity(MOST_PODS)
+def _in_place(pod: Pod) -> Resources:
+    """As kube-scheduler counts a pod on a node since 1.33, within LARGEST: whoever writes its status."""
+    known = {one.name: one for one in (*pod.status.container_statuses, *pod.status.init_container_statuses)}
+    pending = condition(pod.status.conditions, RESIZE_PENDING)
+    infeasible = pending is not None and pending.reason == "Infeasible"
+    spec = pod.spec
+    running = tuple(_granted(one, known, infeasible) for one in spec.containers)
+    first = tuple(
+        _granted(one, known, infeasible) if one.restart_policy == "Always" else one
+        for one in spec.init_containers
+    )
+    if all(map(is_, (*running, *first), (*spec.containers, *spec.init_containers))):
+        return _requests(spec)
+    return bounded(_requests(replace(spec, containers=running, init_containers=first)))
+
+
+def _granted(container: Container, known: Mapping[str, ContainerStatus], infeasible: bool) -> Container:
+    """The container itself where it is given no more than it asks for."""
+    status = known.get(container.name)
+    if status is None or status.resources is None:
+        return container
+    asked = container.resources.requests
+    found = {} if infeasible else dict(asked)
+    for given in (status.resources.requests, status.allocated_resources):
+        for name, amount in given.items():
+            if name not in found or found[name] < amount:
+                found[name] = amount
+    if found == asked:
+        return container
+    return replace(container, resources=replace(container.resources, requests=found))
 
 
 @by_identity(MOST_PODS)

@@ -8,6 +8,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Object
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.model.cluster_view import ClusterView, NodeView
+from dovetail.model.resources import pod_requests
 from dovetail.model.scores import Occupancy, score_requests, shift
 from dovetail.model.volumes import VolumeIndex
 from dovetail.simulate.scheduler.sampling import NodeList
@@ -63,6 +64,11 @@ class Cluster:
             self._count(known[0], node, -1)
         self._count(pod, node, 1)
         return known is None
+
+    def bound(self, key: str) -> Pod | None:
+        """The latest state of a pod that has a node."""
+        found = self._bound.get(key)
+        return None if found is None else found[0]
 
     def unbind(self, key: str) -> bool:
         """The pod is gone or has come to its end; True iff it had a node."""
@@ -122,5 +128,5 @@ def _scheduling_view(node: Node) -> tuple[object, ...]:
 
 
 def _matters(pod: Pod) -> tuple[object, ...]:
-    """What of a bound pod other pods' rules look at and may change."""
-    return (pod.metadata.uid, pod.metadata.labels, pod.deleting)
+    """What of a bound pod other pods' rules look at and may change: its requests are resized in place."""
+    return (pod.metadata.uid, pod.metadata.labels, pod.deleting, pod_requests(pod))

@@ -15,6 +15,7 @@ from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
+from dovetail.model.resources import fits, pod_requests
 from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict, kind_of
@@ -135,7 +136,11 @@ class Scheduler:
         self._wake(concerns)
 
     def _bound(self, pod: Pod, node: str) -> None:
-        """The pod is on that node, by this scheduler's doing or another's; the first to say so counts."""
+        """The pod is on that node, by this scheduler's doing or another's; the first to say so counts.
+
+        Where it was resized in place to less, others may fit.
+        """
+        before = self._cluster.bound(pod.key)
         if self._cluster.bind(pod, node):
             view = self._cluster.view
             there = view.facts(pod)
@@ -145,6 +150,8 @@ class Scheduler:
                     and after_binding(view.facts(other), by, there, view.namespaces)
                 )
             )
+        elif before is not None and not fits(pod_requests(before), pod_requests(pod)):
+            self._left(before)
 
     def _is_mine(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name == NAME and not pod.spec.scheduling_gates and not pod.deleting
