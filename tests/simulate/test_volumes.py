@@ -177,3 +177,37 @@ def test_a_volume_kept_for_another_claim_is_waited_for(tmp_path: Path) -> None:
     kinds = {record["kind"] for record in records}
     assert "node.created" in kinds
     assert not {"pod.bound", "claim.created", "violation"} & kinds
+
+
+ALONE = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: alone}
+spec: {storageClassName: waiting, accessModes: [ReadWriteOncePod], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: db}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers: [{name: main, image: db:1, resources: {requests: {cpu: 1500m}}}]
+      volumes: [{name: data, persistentVolumeClaim: {claimName: alone}}]
+"""
+
+
+def test_a_claim_for_one_pod_has_one_and_nothing_is_bought_for_the_others(tmp_path: Path) -> None:
+    (tmp_path / "scenario.yaml").write_text(
+        SCENARIO.partition("nodeGroups")[0].replace("duration: 5m", "duration: 1h")
+    )
+    pool = BY_HAND.partition("---\napiVersion: v1")[0]
+    (tmp_path / "all.yaml").write_text("---\n".join((MANIFESTS.split("---\n")[0], pool, ALONE)))
+    records = simulate(load(tmp_path)).records
+    assert len([record for record in records if record["kind"] == "pod.bound"]) == 1
+    assert len([record for record in records if record["kind"] == "node.created"]) == 1
+    told = " ".join(str(record["message"]) for record in records if record["kind"] == "event")
+    assert "persistentvolumeclaim default/alone (ReadWriteOncePod) is in use by pod default/db-" in told
+    assert not [record for record in records if record["kind"] == "violation"]

@@ -14,6 +14,7 @@ from dovetail.base.clock import HOUR, SECOND
 from dovetail.controllers.provisioning.pods import (
     MATCH_FIELDS,
     NOT_FOR_US,
+    InUse,
     ignored,
     moves_with_node,
     opted_out,
@@ -190,3 +191,31 @@ def test_a_budget_that_cannot_be_understood_holds_for_its_namespace_only() -> No
     inside = decode({"metadata": {"name": "a", "namespace": "default"}}, Pod)
     outside = decode({"metadata": {"name": "a", "namespace": "other"}}, Pod)
     assert (budgets.of(inside), budgets.of(outside)) == ((spoilt,), ())
+
+
+def test_a_claim_for_one_pod_is_for_the_first() -> None:
+    claim = decode(
+        {
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {"accessModes": ["ReadWriteOncePod"], "storageClassName": "gp3"},
+        },
+        PersistentVolumeClaim,
+    )
+    volumes = VolumeIndex(claims={claim.key: claim})
+    spec = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    running = pod({**spec, "nodeName": "n"}, name="runs")
+    for using, free in (
+        ((), True),
+        ((running,), False),
+        ((pod({**spec, "nodeName": "n"}, name="leaves", deletionTimestamp=to_rfc3339(NOW)),), True),
+        ((pod({**spec, "nodeName": "n"}, {"phase": "Succeeded"}, name="ended"),), True),
+        ((pod({"nodeName": "n"}, name="without"),), True),
+    ):
+        in_use = InUse(volumes, lambda using=using: using)  # type: ignore[misc]
+        assert in_use.refuses(pod(name="other")) == ""
+        assert (in_use.refuses(pod(spec, name="first")) == "") is free
+        # Asked again it is the first still; another one waits for it.
+        assert (in_use.refuses(pod(spec, name="first")) == "") is free
+        assert f"is in use by pod default/{'first' if free else 'runs'}" in in_use.refuses(
+            pod(spec, name="next")
+        )

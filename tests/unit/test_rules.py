@@ -16,11 +16,11 @@ from dovetail.api.core import (
     PersistentVolumeClaimStatus,
     Pod,
 )
-from dovetail.api.meta import LabelSelector
+from dovetail.api.meta import LabelSelector, Meta
 from dovetail.api.workloads import StorageClass
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.cluster_view import ClusterView, NodeView
-from dovetail.model.filters import check, unschedulable_message
+from dovetail.model.filters import Placement, check, unschedulable_message
 from dovetail.model.pod_rules import rules_of
 from dovetail.model.ports import HostPort, host_ports, port_error
 from dovetail.model.requirement import pod_requirements
@@ -278,6 +278,29 @@ def test_match_label_keys_narrow_selectors() -> None:
 def node(name: str, **fields: Any) -> NodeView:
     labels = {"kubernetes.io/hostname": name, ZONE: fields.pop("zone", "a")}
     return NodeView(name, labels, fields.pop("allocatable", {"cpu": 1000, "pods": 2}), **fields)
+
+
+def test_a_claim_for_one_pod_is_in_use_wherever_that_is() -> None:
+    """As a real scheduler of 1.36 said."""
+    bound = bound_claim("a", "va")
+    alone = msgspec.structs.replace(
+        bound, spec=msgspec.structs.replace(bound.spec, access_modes=("ReadWriteOncePod",))
+    )
+    index = VolumeIndex(claims={**INDEX.claims, "default/a": alone}, volumes=INDEX.volumes)
+    view = ClusterView([node("a1"), node("a2")], volumes=index)
+    first = with_claims("a")
+    second = msgspec.structs.replace(first, metadata=Meta(name="q", namespace="default"))
+    assert check(first, "a1", view) == check(second, "a2", view) == ()
+    view.add_pod(first, "a1")
+    told = (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+        "by another pod",
+    )
+    assert check(second, "a1", view) == check(second, "a2", view) == told
+    assert check(first, "a1", view) == ()
+    assert not Placement(second, view).local
+    view.remove_pod(first.key)
+    assert check(second, "a2", view) == ()
 
 
 def test_volume_filters() -> None:

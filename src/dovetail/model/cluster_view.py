@@ -20,7 +20,7 @@ from dovetail.model.problem import ExistingNode
 from dovetail.model.resources import Resources, add, amounts, pod_requests, subtract
 from dovetail.model.selector import NodeRule, node_rule
 from dovetail.model.spread import SpreadRule, spread_rules
-from dovetail.model.volumes import VolumeIndex, csi_volumes
+from dovetail.model.volumes import VolumeIndex, csi_volumes, exclusive_claims
 
 _Rules = tuple[Resources, NodeRule, tuple[HostPort, ...], tuple[SpreadRule, ...], AffinityRules]
 
@@ -36,11 +36,13 @@ class PodFacts:
     spread: tuple[SpreadRule, ...]  # hard ones only
     affinity: AffinityRules
     attachments: Mapping[str, frozenset[str]]  # CSI driver -> attachments needed
+    exclusive: frozenset[str] = frozenset()  # claims that one pod at a time may use
 
     @staticmethod
     def of(pod: Pod, volumes: VolumeIndex) -> PodFacts:
-        attachments = csi_volumes(pod, volumes) if pod.spec.volumes else {}
-        return PodFacts(pod, *_rules(pod), attachments)
+        if not pod.spec.volumes:
+            return PodFacts(pod, *_rules(pod), {})
+        return PodFacts(pod, *_rules(pod), csi_volumes(pod, volumes), exclusive_claims(pod, volumes))
 
     @property
     def namespace(self) -> str:

@@ -7,7 +7,7 @@ scheduler writes when none of the nodes will do. What they look at is in `model/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -42,6 +42,7 @@ class Reason:
 NODE_UNSCHEDULABLE, NODE_NAME = "NodeUnschedulable", "NodeName"
 TAINT_TOLERATION, NODE_AFFINITY = "TaintToleration", "NodeAffinity"
 NODE_PORTS, NODE_RESOURCES_FIT = "NodePorts", "NodeResourcesFit"
+VOLUME_RESTRICTIONS = "VolumeRestrictions"
 NODE_VOLUME_LIMITS, VOLUME_BINDING, VOLUME_ZONE = "NodeVolumeLimits", "VolumeBinding", "VolumeZone"
 POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY = "PodTopologySpread", "InterPodAffinity"
 
@@ -116,6 +117,14 @@ def fit(facts: PodFacts, node: NodeView) -> Reasons:
     return tuple(found)
 
 
+_IN_USE = (
+    Reason(
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+        "by another pod",
+        helpless=False,
+        by=VOLUME_RESTRICTIONS,
+    ),
+)
 _TOO_MANY = (Reason("node(s) exceed max volume count", helpless=False, by=NODE_VOLUME_LIMITS),)
 _ELSEWHERE = (Reason("node(s) didn't match PersistentVolume's node affinity", by=VOLUME_BINDING),)
 _NONE_HERE = (Reason("node(s) didn't find available persistent volumes to bind", by=VOLUME_BINDING),)
@@ -500,21 +509,34 @@ class Placement:
         return self.alone(node.with_more(nominated))
 
     def alone(self, node: NodeView) -> Reasons:
-        """The filters that look at this node only."""
+        """The filters that look at this node only, and at what uses a claim that is for one pod at a time."""
         if self.nowhere:
             return (Reason(self.nowhere, by=NODE_AFFINITY if self._conflict else VOLUME_BINDING),)
         for of_node in _OF_NODE:
             if found := of_node(self.facts, node):
                 return found
+        # The node may have more pods than its view: those that are nominated there.
+        if self.facts.exclusive and (self.held or self._shares(node.pods.values())):
+            return _IN_USE
         for of_volumes in _OF_VOLUMES:
             if found := of_volumes(self.facts, node, self.view.volumes):
                 return found
         return ()
 
     @cached_property
+    def held(self) -> bool:
+        """True iff another pod uses a claim of its that one pod at a time may use, on whatever node."""
+        mine = self.facts.exclusive
+        return bool(mine) and any(self._shares(node.pods.values()) for node in self.view.nodes.values())
+
+    def _shares(self, others: Iterable[PodFacts]) -> bool:
+        mine, own = self.facts.exclusive, self.facts.pod.key
+        return any(other.exclusive & mine and other.pod.key != own for other in others)
+
+    @cached_property
     def local(self) -> bool:
         """True iff it matters on no node which pods run on another, nor whose pods run on it."""
-        return not (self.facts.spread or self.between)
+        return not (self.facts.spread or self.between or self.facts.exclusive)
 
     @cached_property
     def between(self) -> bool:

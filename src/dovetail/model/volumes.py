@@ -18,6 +18,7 @@ DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
+ONE_POD = "ReadWriteOncePod"  # an access mode
 UNSUPPORTED_PROVISIONERS = frozenset({"ebs.csi.eks.amazonaws.com"})
 # Volume plugins of old that a CSI driver has taken over; limits count under the driver's name.
 _EBS = "ebs.csi.aws.com"
@@ -138,6 +139,14 @@ def claim_uses(pod: Pod, index: VolumeIndex) -> Iterator[ClaimUse]:
             index.volumes.get(claim.spec.volume_name) if claim else None,
             index.classes.get(class_name),
         )
+
+
+def exclusive_claims(pod: Pod, index: VolumeIndex) -> frozenset[str]:
+    """Keys of its claims that one pod at a time may use."""
+    if not pod.spec.volumes:
+        return frozenset()
+    uses = (use for use in claim_uses(pod, index) if use.claim is not None)
+    return frozenset(use.key for use in uses if use.claim and ONE_POD in use.claim.spec.access_modes)
 
 
 def volume_alternatives(pod: Pod, index: VolumeIndex) -> tuple[Requirements, ...]:

@@ -15,7 +15,7 @@ from dovetail.cluster.nodes import KnownNodes, Machine
 from dovetail.cluster.problem import Fault, OnFault, build, isolated
 from dovetail.cluster.promises import BINDING, with_room
 from dovetail.controllers.context import Context
-from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
+from dovetail.controllers.provisioning.pods import InUse, ignored, moves_with_node, provisionable
 from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
 from dovetail.model.cluster_devices import ClusterDevices
@@ -92,11 +92,12 @@ class Intake:
         state = self._context.state
         volumes = state.volumes()
         pending, left_out = [], []
+        in_use = InUse(volumes, lambda: self._using(places))
         for pod in state.pods_on(""):
             try:
                 if not provisionable(pod) or pod.key in places:
                     continue
-                reason = ignored(pod, volumes)
+                reason = ignored(pod, volumes) or in_use.refuses(pod)
             except Exception as error:
                 reason = f"it cannot be understood ({in_one_line(error)})"
                 self._on_fault(Fault(pod, in_one_line(error)))
@@ -105,6 +106,10 @@ class Intake:
             else:
                 pending.append(pod)
         return pending, left_out
+
+    def _using(self, places: Mapping[str, str]) -> Iterator[Pod]:
+        """Pods on nodes, or with a place on one."""
+        return (pod for pod in self._context.state.all(Pod) if pod.spec.node_name or pod.key in places)
 
     def moving(self) -> tuple[Pod, ...]:
         """Pods of machines on their way out that need a place elsewhere now, and have none that is kept."""

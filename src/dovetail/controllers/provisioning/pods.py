@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dovetail.api.core import NodeSelectorTerm, Pod
 from dovetail.api.karpenter.runtime import restricted, restriction
@@ -10,7 +10,7 @@ from dovetail.api.meta import condition
 from dovetail.disrupt.pods import Budgets, do_not_disrupt, owned_by, reschedulable
 from dovetail.model import labels
 from dovetail.model.left_out import left_out
-from dovetail.model.volumes import VolumeIndex
+from dovetail.model.volumes import ONE_POD, VolumeIndex, exclusive_claims
 
 NOT_FOR_US = (
     "configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)"
@@ -60,6 +60,34 @@ def ignored(pod: Pod, volumes: VolumeIndex) -> str:
     if opted_out(pod):
         return NOT_FOR_US
     return "; ".join(reason for reason in (*_selector_faults(pod), left_out(pod, volumes)) if reason)
+
+
+class InUse:
+    """Claims that one pod at a time may use (ReadWriteOncePod), and by which pod each is used, if it is.
+
+    A node that is bought for another one stays empty, goes, and is bought again. `pods` are those that may
+    use some; they are looked through once the first pod asks that has such a claim.
+    """
+
+    def __init__(self, volumes: VolumeIndex, pods: Callable[[], Iterable[Pod]]) -> None:
+        self._volumes = volumes
+        self._pods = pods
+        self._users: dict[str, str] | None = None  # by the claim's key
+
+    def refuses(self, pod: Pod) -> str:
+        """Why the pod waits for another one; "" if it does not: then its claims are its own from now on."""
+        wanted = exclusive_claims(pod, self._volumes)
+        if not wanted:
+            return ""
+        if self._users is None:
+            using = (one for one in self._pods() if one.spec.volumes and not (one.terminal or one.deleting))
+            self._users = {key: one.key for one in using for key in exclusive_claims(one, self._volumes)}
+        for claim in sorted(wanted):
+            user = self._users.get(claim, pod.key)
+            if user != pod.key:
+                return f"persistentvolumeclaim {claim} ({ONE_POD}) is in use by pod {user}"
+        self._users |= dict.fromkeys(wanted, pod.key)
+        return ""
 
 
 def moves_with_node(pod: Pod, budgets: Budgets, now: int) -> bool:

@@ -25,6 +25,7 @@ from dovetail.model.filters import (
     POD_TOPOLOGY_SPREAD,
     TAINT_TOLERATION,
     VOLUME_BINDING,
+    VOLUME_RESTRICTIONS,
     VOLUME_ZONE,
     fit,
     taints,
@@ -64,6 +65,8 @@ def after_leaving(facts: PodFacts, by: Refusers, other: PodFacts, namespaces: Na
     if INTER_POD_AFFINITY in by and _apart(facts, other, namespaces):
         return True
     if NODE_PORTS in by and port_error(facts.ports, other.ports):
+        return True
+    if VOLUME_RESTRICTIONS in by and facts.exclusive & other.exclusive:
         return True
     return NODE_VOLUME_LIMITS in by and bool(other.attachments)
 

@@ -10,6 +10,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.runtime import restricted
 from dovetail.api.meta import condition, is_true
 from dovetail.model import labels
+from dovetail.model.filters import Placement
 from dovetail.model.left_out import left_out
 from dovetail.simulate.violations.mirror import Mirror, owned_by
 from dovetail.simulate.violations.pods import left_behind, to_schedule
@@ -63,14 +64,18 @@ def _waiting(mirror: Mirror, end: Ending) -> Iterator[Violation]:
 
 
 def _beyond_help(pod: Pod, mirror: Mirror) -> bool:
-    """True iff no plan is made for such pods: daemons, and those whose users get a message that says so."""
+    """True iff no plan is made for such pods: daemons, and those whose users get a message that says so; or
+    the pod waits for a claim that another one uses.
+    """
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     needed = affinity.required if affinity is not None else None
     terms = needed.node_selector_terms if needed is not None else ()
     named = [*pod.spec.node_selector, *(one.key for term in terms for one in term.match_expressions)]
     restrictions = any(restricted(key) for key in named)
     fields = any(term.match_fields for term in terms)
-    return owned_by(pod, "DaemonSet") or restrictions or fields or bool(left_out(pod, mirror.view.volumes))
+    if owned_by(pod, "DaemonSet") or restrictions or fields or left_out(pod, mirror.view.volumes):
+        return True
+    return Placement(pod, mirror.view).held
 
 
 def _unending(mirror: Mirror, end: Ending, item: Node | NodeClaim) -> Iterator[Violation]:
