@@ -44,6 +44,8 @@ def test_a_node_is_replaced_before_it_goes_and_its_pods_have_their_time() -> Non
     # do-not-disrupt held the pod until its node's time was up, and then it found its place ready.
     assert len(world.records("claim.created")) == 7
     assert "bypasses the PDB" in world.messages("Disrupted")[0]
+    (forced,) = world.records("pod.forced")
+    assert (forced["reason"], forced["grace"]) == ("Unhealthy", 1)
     (image,) = {claim.status.image_id for claim in world.state.all(NodeClaim)}
     series = {"nodepool": "general", "capacity_type": "on-demand", "image_id": image}
     mode = {"termination_mode": "eventual"}

@@ -52,7 +52,8 @@ def test_a_place_without_room_is_kept_while_pods_with_places_are_bound() -> None
 def test_what_moves_to_a_place_that_is_kept_has_its_room_there_and_is_in_no_plan() -> None:
     async def main(clock: VirtualClock) -> None:
         state = State(MemoryServer(clock).client(), clock)
-        context = SimpleNamespace(state=state, clock=clock, brakes=SimpleNamespace(keeps=lambda _: False))
+        brakes = SimpleNamespace(keeps=lambda _: False)
+        context = SimpleNamespace(state=state, clock=clock, brakes=brakes, surges=None)
         intake = Intake(cast("Context", context), Options())
         for name in ("n1", "n2"):
             document = {

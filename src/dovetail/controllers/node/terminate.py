@@ -266,6 +266,8 @@ class NodeTermination:
             " This bypasses the PDB of the pod and the do-not-disrupt annotation."
         )
         await self._context.recorder.publish(pod, "Normal", "Disrupted", text, dedupe=(meta.uid,))
+        log, node = self._context.log, pod.spec.node_name
+        log.record("pod.forced", pod=pod.key, node=node, grace=deletion.grace_seconds, reason=reason)
         try:
             await self._context.client.delete(
                 Pod, meta.name, meta.namespace, uid=meta.uid, grace_period_seconds=deletion.grace_seconds

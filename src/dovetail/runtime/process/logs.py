@@ -121,6 +121,17 @@ _LINES: dict[str, Line] = {
         "could not schedule pod",
         lambda one: {"Pod": _pod(one["pod"]), "error": one["message"]},
     ),
+    "pod.forced": Line(
+        "info",
+        "node.termination",
+        "deleting pod",
+        lambda one: {
+            "Pod": _pod(one["pod"]),
+            "Node": {"name": one["node"]},
+            "grace-period-seconds": one["grace"],
+            "reason": one["reason"],
+        },
+    ),
     "pod.ignored": Line(
         "debug",
         "provisioner",
