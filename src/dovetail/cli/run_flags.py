@@ -78,8 +78,7 @@ class Flags:
         YAML: the spread constraints that the cluster's scheduler gives to pods without any of their own, as
         podTopologySpread.defaultConstraints.
     ignore_dra_requests
-        false: nodes are planned for pods that claim devices (Dynamic Resource Allocation), on Kubernetes 1.34
-        or newer; else such pods wait.
+        false: claims for devices (Dynamic Resource Allocation) are watched, on Kubernetes 1.34 or newer.
     repair_policies
         YAML: when nodes are past help and what is done with them then, as policies; the provider's own by
         default.
