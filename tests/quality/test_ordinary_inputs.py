@@ -17,7 +17,7 @@ GAPS = {
     "cronwave": (1.001, 0),
     "daemons": (1.02, 0),
     "ephemeral": (1.001, 0),
-    "existing": (1.2, 0),
+    "existing": (1.13, 0),
     "hugepages": (1.001, 6),
     "smallteam": (1.001, 0),
     "statefulvol": (1.06, 0),

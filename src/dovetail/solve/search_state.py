@@ -154,7 +154,7 @@ class Case:
             return Proof(), None
         if quick or late:
             return (known, None) if known else self._proof(promised, hourly, quick=True)
-        proof, better = self._proof(promised, hourly)
+        proof, better = self._proof(promised, hourly, known.bound if known else 0)
         if known is not None and known.bound >= proof.bound:
             proof = known
         if not self.context.instance.work.frugal:  # with more work there is more to be proven
@@ -193,7 +193,7 @@ class Case:
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
     def _proof(
-        self, promised: Kinds, hourly: int, *, quick: bool = False
+        self, promised: Kinds, hourly: int, before: int = 0, *, quick: bool = False
     ) -> tuple[Proof, PlanFromPatterns | None]:
         instance, columns = self.context.instance, self.context.columns
         with instance.work.clock.scoping():
@@ -210,7 +210,7 @@ class Case:
         rules = partial(self._ruled, promised, hourly)
         # Where all patterns that matter are few, they tell more of whole nodes, in less time.
         tied = self.tied or (self.market is not None and few_patterns(self.market.pricing))
-        proof = prove(Question(proofs, hourly, known, tied, rules))
+        proof = prove(Question(proofs, hourly, known, tied, rules, before))
         if not proofs.better or len(scope.pods) < len(promised):  # a proof leaves out pods without offerings
             return proof, None
         supply = instance, columns, Limits(instance, columns)

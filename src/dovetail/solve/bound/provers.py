@@ -131,8 +131,10 @@ class Proofs:
         return self._proof(RELAXATION, duals.dual_values, ratio, duals)
 
     def columns(self, dual_values: Floats, known: int) -> Proof:
-        """By what whole nodes hold at any dual values (S,); nothing if that cannot exceed what is known."""
-        total, pricing, proof = float(self._scope.demand @ dual_values), self.pricing, Proof()
+        """By what whole nodes hold at any dual values (S,); nothing if that will not exceed what is known."""
+        # Free capacity takes about as much less of their worth as they are scaled down.
+        total = float(self._scope.demand @ dual_values) - float(self._taken(dual_values).sum())
+        pricing, proof = self.pricing, Proof()
         if self._market and np.array_equal(dual_values, self._market.dual_values) and len(self._market.most):
             enough = float(np.max(self._market.most / np.maximum(pricing.price, 1), initial=1.0))
             proof = self._proof(COLUMNS, dual_values, enough) if np.isfinite(enough) else proof
@@ -237,6 +239,7 @@ class Question:
     dual_values: Floats | None = None  # (S,) from column generation, if there was any
     tied: bool = False  # whole nodes with parts of pods prove little, as where there are rules between pods
     topology: Callable[[int], int] | None = None  # by what is known, a bound that knows rules between pods
+    known: int = 0  # proven of the same promises before: a knapsack search for less is given up
     linear: Proof = field(default_factory=Proof)  # the best by dual values; whole numbers start from it
     dearest: Proof = field(default_factory=Proof)
     limited: Proof = field(default_factory=Proof)
@@ -292,7 +295,8 @@ def _capacities(question: Question) -> None:
 
 def _columns(question: Question) -> None:
     assert question.dual_values is not None
-    found = question.proofs.columns(question.dual_values, question.linear.bound)
+    known = max(question.linear.bound, question.known)
+    found = question.proofs.columns(question.dual_values, known)
     question.linear = max(question.linear, found, key=lambda proof: proof.bound)
 
 
