@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from dovetail.base.clock import MINUTE
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.problem import Budget
 from dovetail.solve.budget import Deadline, Stop, never
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import read_scenarios
@@ -47,3 +49,10 @@ def test_the_gap_to_the_bound(feature: str, ends: str) -> None:
         if cost.lower_bound:
             ratios.append(cost.hourly / cost.lower_bound)
     assert sum(ratios) / len(ratios) <= GAPS[feature]
+
+
+# What the answer of the program under rules costs that comes upon the end of the work, in dollars per hour.
+@pytest.mark.parametrize(("name", "most"), [("mixed-036", 13.07), ("mixed-037", 0.485)])
+def test_a_cheaper_answer_is_followed_though_the_work_is_used_up(name: str, most: float) -> None:
+    [problem] = [one.problem for one in read_scenarios(FOLDER / "mixed.jsonl.gz") if one.name == name]
+    assert solve(problem, Budget(work=300_000)).cost.hourly <= most * NANO_DOLLARS

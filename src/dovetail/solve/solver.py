@@ -22,7 +22,7 @@ from dovetail.solve.instance.shared_quotas import overdrawn
 from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
 from dovetail.solve.search_state import Answer, SolveContext
-from dovetail.solve.tolerances import GAP, PASSES
+from dovetail.solve.tolerances import CLOSE, GAP, PASSES
 
 # Pods. Where less time is left than a first plan of so many took, phases gain nothing: their patterns do not
 # come to an end (8 crowds of 5,000 to 20,000 pods of 150 to 700 classes, first plans after half the time).
@@ -238,9 +238,14 @@ def _again(state: _Solve) -> None:
 
 
 def _as_answered(state: _Solve) -> None:
-    """Plans that follow what the program with rules between pods answered last."""
-    for target_nodes in state.context.topology_bound.answers:
-        if not state.worthwhile:
+    """Plans that follow what the program with rules between pods answered last.
+
+    An answer that is known to cost less is followed though the program used up the work.
+    """
+    bound, work = state.context.topology_bound, state.work
+    for number, target_nodes in enumerate(bound.answers):
+        cheaper = not number and bound.cost < state.best.plan.cost.hourly * CLOSE
+        if not (state.worthwhile or (cheaper and not work.time_over)):
             break
         state.offer(followed(state.context, target_nodes, state.best))
 

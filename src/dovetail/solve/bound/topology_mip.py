@@ -102,6 +102,7 @@ class TopologyBound:
         # The same by an optimum in fractions, of classes that may change places.
         self.shares: Mapping[int, tuple[Target, ...]] = {}
         self.answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of the best, then those of others
+        self.cost = ENDLESS  # of the best, if each of its nodes holds its pods
 
     def again(self) -> None:
         """There is more work for each program than there was."""
@@ -156,7 +157,8 @@ class TopologyBound:
     def _note(self, key: object, ruled: Ruled, following: _Next | None) -> None:
         self._known[key] = replace(ruled, bound=max(ruled.bound, self._known.get(key, Ruled()).bound))
         self.targets = ruled.targets or self.targets
-        self.answers = ruled.answers or self.answers
+        if ruled.answers:
+            self.answers, self.cost = ruled.answers, ruled.cost
         if following is not None:
             self._next[key] = following
 
