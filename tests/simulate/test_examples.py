@@ -64,6 +64,25 @@ def test_partners_meet_the_maximum_of_their_autoscaler(evening: Result) -> None:
     assert evening.summary.traffic["partner-api"].over_capacity > 0
 
 
+def test_services_of_one_pod_are_never_away() -> None:
+    result = simulate(load(EXAMPLES / "singles"))
+    assert result.summary.violations == []
+    assert {why: part.nodes for why, part in result.summary.disruptions.by_reason.items()} == {"drifted": 4}
+    assert result.summary.nodes.launched == 8
+    running: dict[str, set[str]] = {}
+    for record in result.records:
+        name = str(record.get("pod", ""))
+        service = name.rsplit("-", 2)[0]
+        if record["kind"] == "pod.running":
+            running.setdefault(service, set()).add(name)
+        elif record["kind"] in ("pod.evicted", "pod.deleted"):
+            running[service].discard(name)
+            assert running[service], f"{service} is away"
+    assert (
+        len(running) == 10 and len([one for one in result.records if one["kind"] == "surge.restarted"]) == 10
+    )
+
+
 def test_a_rotation_renews_every_node_unnoticed() -> None:
     scenario = load(EXAMPLES / "rotation")
     result = simulate(scenario)
