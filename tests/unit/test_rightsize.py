@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -529,3 +531,123 @@ def test_what_no_node_can_have(most: str, tmp_path: Path, capsys: _Text) -> None
     week.write_text(_answer(_series(MEMORY, "gpu", [most] * 30)))
     out, _ = _asked(capsys, "-f", str(shop), "--usage", str(week), "--tries", "0")
     assert "1 pods have no place on nodes of the NodePools and are in neither plan: shop/gpu" in out
+
+
+_KEDA = """
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: nightly, namespace: shop, uid: uid-so}
+spec:
+  scaleTargetRef: {name: api}
+  triggers: [{type: memory, metricType: Utilization, metadata: {value: "60"}}]
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: keda-hpa-nightly
+  namespace: shop
+  uid: uid-hpa
+  ownerReferences:
+  - {apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: nightly, uid: uid-so, controller: true}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: api}
+  maxReplicas: 9
+  metrics: [{type: Resource, resource: {name: memory, target: {type: Utilization, averageUtilization: 60}}}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, namespace: shop, uid: uid-api}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: api}}
+  template:
+    metadata: {labels: {app: api}}
+    spec: {containers: [{name: app, image: x, resources: {requests: {cpu: 1, memory: 4Gi}}}]}
+"""
+
+
+def test_what_keda_scales_is_left_to_people(tmp_path: Path, capsys: _Text) -> None:
+    shop, week = tmp_path / "shop.yaml", tmp_path / "week.json"
+    shop.write_text(_KEDA)
+    pod = "api-5d4f8c7b9-x2x5p"
+    week.write_text(_answer(_series(CPU, pod, [0.1] * 30), _series(MEMORY, pod, [1e9] * 30)))
+    given = ("-f", str(shop), "--usage", str(week), "--tries", "0", "--with-hpa")
+    out, err = _asked(capsys, *given, "-o", "yaml")
+    (patch,) = yaml.safe_load_all(out)
+    container = patch["spec"]["template"]["spec"]["containers"][0]
+    assert container == {"name": "app", "resources": {"requests": {"cpu": "120m"}}}
+    assert err.count("ScaledObject shop/nightly scales on 60% of the memory request") == 1
+    assert "change both by hand" in err
+
+
+def _kubeconfig(folder: Path, port: int) -> Path:
+    file = folder / "kubeconfig"
+    file.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "a",
+                "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "users": [{"name": "a", "user": {"token": "t"}}],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            }
+        )
+    )
+    return file
+
+
+class _Server(BaseHTTPRequestHandler):
+    """Nodes, pods and, where there are some, figures of a metrics server."""
+
+    lists: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def do_GET(self) -> None:
+        found = self.lists.get(self.path.partition("?")[0])
+        self.send_response(404 if found is None else 200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(found or {"kind": "Status", "code": 404}).encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_cluster_with_and_without_a_metrics_server(measured: bool, tmp_path: Path, capsys: _Text) -> None:
+    document = json.loads(gzip.decompress((EXAMPLE / "cluster" / "nodes-and-pods.json.gz").read_bytes()))
+    kinds = {"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "ReplicaSet": "/apis/apps/v1/replicasets"}
+    _Server.lists = {
+        path: {"kind": f"{kind}List", "items": [one for one in document["items"] if one["kind"] == kind]}
+        for kind, path in kinds.items()
+    }
+    if measured:
+        _Server.lists["/apis/metrics.k8s.io/v1beta1/pods"] = {
+            "kind": "PodMetricsList",
+            "items": [
+                {
+                    "metadata": {name: one["metadata"][name] for name in ("name", "namespace")},
+                    "containers": [{"name": "app", "usage": {"cpu": "20m", "memory": "300Mi"}}],
+                }
+                for one in _Server.lists["/api/v1/pods"]["items"]
+            ],
+        }
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            pool = str(EXAMPLE / "cluster" / "01-node-pool.yaml")
+            given = ("--kubeconfig", str(_kubeconfig(tmp_path, server.server_port)), "-f", pool)
+            code = run(["rightsize", *given, "--work", "5000", "--tries", "0", "--region", "us-east-1"])
+        finally:
+            server.shutdown()
+            thread.join()
+    said = capsys.readouterr()
+    if not measured:
+        assert (code, said.out) == (BAD_INPUT, "")
+        assert "nothing says what the pods use" in said.err
+        return
+    assert code == OK, said.err
+    assert "Measured at a single moment" in said.out
+    assert "a single moment says nothing of peaks" in said.err
+    assert "shop/checkout" in said.out

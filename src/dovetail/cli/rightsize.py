@@ -62,7 +62,8 @@ def rightsize(
     too small grow, which costs more.
 
     All pods are planned on the cheapest nodes with both requests, and with those of each workload changed
-    alone. What is proven holds for any way to pack them.
+    alone. What is proven holds for any way to pack them. The plan for either is looked for as long as
+    --deadline says, 3s where it does not.
 
     Examples: `dovetail rightsize --kubeconfig ~/.kube/config --prometheus http://prometheus:9090`,
     `dovetail rightsize -f cluster.json.gz --usage cpu.json --usage memory.json --write sizes/`,

@@ -319,12 +319,16 @@ class Scaling:
 
 
 def scalings(reading: Reading, works: Mapping[Owner, Work]) -> tuple[Scaling, ...]:
-    """All of what is here. KEDA's own HorizontalPodAutoscalers stand for their ScaledObjects."""
+    """All of what is here. A ScaledObject counts, and not what KEDA makes of it."""
     found: list[Scaling] = []
+    here = {item.written for item in reading.manifests}
     for item in reading.manifests:
         made = item.object
         space, name = made.metadata.namespace, made.metadata.name
         if isinstance(made, HorizontalPodAutoscaler):
+            above = made.metadata.controller()
+            if above is not None and ("ScaledObject", f"{space}/{above.name}") in here:
+                continue  # KEDA writes it
             target: CrossVersionObjectReference | ScaleTarget = made.spec.scale_target_ref
             metrics: Any = item.document.get("spec", {}).get("metrics") or [_USUAL]
             triggers = [_of_metric(one) for one in metrics]

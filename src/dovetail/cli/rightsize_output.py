@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -47,7 +48,7 @@ class InPlace:
     overfull: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
     """All that is known. `bill` and `in_place` are None where there are no nodes."""
 
@@ -70,9 +71,21 @@ class Answer:
     search: Search
     cut_short: bool
 
-    @property
+    @cached_property
     def changed(self) -> tuple[Size, ...]:
         return tuple(size for size in self.sizes if size.changed)
+
+    @cached_property
+    def by_owner(self) -> Mapping[Owner, tuple[Size, ...]]:
+        """The sizes of each."""
+        found: dict[Owner, list[Size]] = {}
+        for size in self.sizes:
+            found.setdefault(size.owner, []).append(size)
+        return {owner: tuple(sizes) for owner, sizes in found.items()}
+
+    @cached_property
+    def _names(self) -> Counter[str]:
+        return Counter(owner.key for owner in self.works)
 
     @property
     def fixed(self) -> int:
@@ -81,8 +94,7 @@ class Answer:
 
     def name(self, owner: Owner) -> str:
         """Without its kind where none other has its name."""
-        alike = [one for one in self.works if one.key == owner.key]
-        return str(owner) if len(alike) > 1 or owner.kind == "Pod" else owner.key
+        return str(owner) if self._names[owner.key] > 1 or owner.kind == "Pod" else owner.key
 
     def part(self, size: Size) -> str:
         """The container, where a workload has several."""
@@ -340,9 +352,7 @@ def remarks(answer: Answer) -> Iterator[str]:
                 f"{one} scales on {one.percent}% of the {one.resource} request: with the new one it is "
                 f"{answer.targets[one]}% (its patch is among the others), so that replicas stay as they are"
             )
-        elif any(
-            size.owner == one.owner and size.resource == one.resource and size.why for size in answer.sizes
-        ):
+        elif any(size.resource == one.resource and size.why for size in answer.by_owner.get(one.owner, ())):
             way = "--with-hpa changes both" if one.document is not None else "change both by hand"
             yield (
                 f"{one} scales on {one.percent}% of the {one.resource} request of {one.owner}, which stays: "
@@ -385,7 +395,7 @@ def _was_guaranteed(answer: Answer, owner: Owner) -> bool:
         for part in parts
         for name in (CPU, MEMORY)
     )
-    return was and any(size.right != size.right_limit for size in answer.changed if size.owner == owner)
+    return was and any(size.changed and size.right != size.right_limit for size in answer.by_owner[owner])
 
 
 def _some(names: Iterable[str]) -> str:
@@ -456,8 +466,8 @@ def document(answer: Answer) -> dict[str, Any]:
                         "sidecar": part.sidecar,
                         **{
                             size.resource: _size(size)
-                            for size in answer.sizes
-                            if size.owner == owner and size.container == part.name
+                            for size in answer.by_owner[owner]
+                            if size.container == part.name
                         },
                     }
                     for part in work.parts

@@ -35,7 +35,7 @@ def patchable(owner: Owner) -> bool:
 
 
 def patches(answer: Answer) -> list[tuple[str, Document]]:
-    """By the name of their file; strategic merge patches, which server-side apply takes as well."""
+    """By the name of their file; strategic merge patches, which Kustomize takes as well."""
     by_owner: dict[Owner, list[Size]] = {}
     for size in answer.sizes:
         if size.changed and patchable(size.owner):
