@@ -11,6 +11,7 @@ explain      why a plan is what it is: reasons, nearest misses, prices of rules
 solve        Problem -> Plan            verify a checker of plans that shares no code with solve
 cluster      State and Snapshot
 kube         the API server's port      cloud  the provider's port
+devices      claims for devices: selectors, allocation (Dynamic Resource Allocation)
 model        the rules as frozen values
 reading      files, folders and pipes as kubectl takes them, with the place of every field
 api          Kubernetes and Karpenter objects
