@@ -37,21 +37,16 @@ def cluster_devices(
     keys = dict.fromkeys(key for pod in pods for key in claim_keys(pod))
     if not keys:
         return ClusterDevices()
-    exclusive: set[DeviceId] = set()
-    consumed: dict[DeviceId, dict[str, int]] = {}
-    claims: dict[str, ResourceClaim] = {}
-    for claim in objects.claims:
-        allocation = claim.status.allocation
-        free = allocation is not None and bool(leaving) and given_back(claim, leaving)
-        if claim.key in keys:
-            claims[claim.key] = without_allocation(claim) if free else claim
-        if allocation is not None and not free:
-            _take(allocation, exclusive, consumed)
+    claims = {claim.key: claim for claim in objects.claims}
+    if leaving:
+        free = {key: without_allocation(claim) for key, claim in claims.items() if given_back(claim, leaving)}
+        claims |= free
+    exclusive, consumed = devices_taken(claims.values())
     return ClusterDevices(
         classes={item.metadata.name: item for item in objects.classes},
         slices=tuple(item for item in objects.slices if all(map(offers, owners(item)))),
         claims={key: claims[key] for key in keys if key in claims},
-        exclusive=frozenset(exclusive),
+        exclusive=exclusive,
         consumed=consumed,
     )
 
@@ -75,14 +70,23 @@ def owners(item: ResourceSlice) -> tuple[str, ...]:
     return tuple(owner.name for owner in item.metadata.owner_references if owner.kind == "Node")
 
 
-def _take(allocation: Allocation, exclusive: set[DeviceId], consumed: dict[DeviceId, dict[str, int]]) -> None:
-    for device, shared in taken(allocation):
-        if shared is None:
-            exclusive.add(device)
+def devices_taken(
+    claims: Iterable[ResourceClaim],
+) -> tuple[frozenset[DeviceId], dict[DeviceId, dict[str, int]]]:
+    """Devices that claims have alone, and of those that are shared the nano-units of what they consume."""
+    exclusive: set[DeviceId] = set()
+    consumed: dict[DeviceId, dict[str, int]] = {}
+    for claim in claims:
+        if claim.status.allocation is None:
             continue
-        used = consumed.setdefault(device, {})
-        for name, amount in shared.items():
-            used[name] = used.get(name, 0) + max(0, amount.nanos)
+        for device, shared in taken(claim.status.allocation):
+            if shared is None:
+                exclusive.add(device)
+                continue
+            used = consumed.setdefault(device, {})
+            for name, amount in shared.items():
+                used[name] = used.get(name, 0) + max(0, amount.nanos)
+    return frozenset(exclusive), consumed
 
 
 def taken(allocation: Allocation) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:

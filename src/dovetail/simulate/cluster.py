@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from dovetail.api.admission import admit
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, Clock
-from dovetail.base.errors import InputError
+from dovetail.base.errors import InputError, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
+from dovetail.cloud.catalog.devices import EFA_DRIVER, devices
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.simulated import SimulatedCloud
 from dovetail.controllers.planner import Planner
 from dovetail.kube.memory.server import MemoryServer
+from dovetail.model import labels
+from dovetail.model.devices import TemplateDevices
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
@@ -24,6 +29,8 @@ from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.analysis.observer import Observer
 from dovetail.simulate.clusterautoscaler.loop import ClusterAutoscaler, cluster_autoscaler
+from dovetail.simulate.devices.claims import ResourceClaims
+from dovetail.simulate.devices.drivers import Drivers
 from dovetail.simulate.environment.cloud import cloud_of, interruptions
 from dovetail.simulate.environment.initial_nodes import InitialNodes
 from dovetail.simulate.environment.interruptions import Interruptible, interrupt
@@ -48,6 +55,8 @@ from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.units.duration import parse_duration
 from dovetail.verify import verify
+
+_NODE_CLASS = f"{EC2NodeClass.API_VERSION.partition('/')[0]}/{EC2NodeClass.KIND.lower()}"  # a label of nodes
 
 
 class Cluster:
@@ -83,7 +92,10 @@ class Cluster:
         self._volumes = Volumes(self.server.client("volumes"), tuple(catalog.zones(file.region)), seed)
         self._patch_time = parse_duration(file.settings.patch_time or "0s")
         scheduling = SlowClient(self.server, "scheduler", mean=self._patch_time, seed=seed)
-        self._scheduler = Scheduler(scheduling, clock, seed, bind_volumes=self._volumes.bind)
+        self._claiming = not file.settings.ignore_dra_requests
+        self._scheduler = Scheduler(
+            scheduling, clock, seed, bind_volumes=self._volumes.bind, devices=self._claiming
+        )
         self._workloads = Workloads(
             self.server.client("workloads"), clock, log, seed=seed, curves=scenario.curves
         )
@@ -146,6 +158,10 @@ class Cluster:
         yield "volumes", self._volumes.run()
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
+        if self._claiming:
+            yield "resource claims", ResourceClaims(self.server.client("resource-claims")).run()
+            drivers = Drivers(self.server.client("drivers"), self._clock, self._devices)
+            yield "drivers of devices", drivers.run()
         yield from self.cloud.parts()
         concerned: Interruptible = self.cloud
         if self._rival is not None:
@@ -217,6 +233,15 @@ class Cluster:
         while True:
             await self._clock.sleep(MINUTE)
             self._report(self._watchdog.instances(await self.cloud.list()))
+
+    def _devices(self, node: Node) -> TemplateDevices:
+        """What drivers find on the node's machine: EFAs where they were asked for."""
+        meta = node.metadata
+        node_class: EC2NodeClass | None = None
+        with suppress(NotFound):
+            node_class = self.server.record(EC2NodeClass, meta.labels.get(_NODE_CLASS, "")).view
+        attached = EFA_DRIVER in meta.annotations.get(labels.REQUESTED_DRIVERS, "").split(",")
+        return devices(meta.labels.get(labels.INSTANCE_TYPE, ""), node_class, gpus=True, efas=attached)
 
     def _overlap(self) -> bool:
         return self._trouble is not None and self._trouble.several

@@ -13,6 +13,8 @@ from dovetail.cloud.aws import provider
 from dovetail.cloud.aws.fake import MemoryAws, Options
 from dovetail.cloud.aws.fake.machines import LifeOptions
 from dovetail.cloud.aws.fake.market import MarketOptions
+from dovetail.cloud.aws.instancetype.market import NodeOptions
+from dovetail.cloud.aws.nodeclass import resolver
 from dovetail.cloud.catalog import store
 from dovetail.cloud.choice import SpotRange
 from dovetail.cloud.inmemory import Limit
@@ -39,9 +41,13 @@ def _on_aws(scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Li
     market = MarketOptions(limits=(*shortages(scenario), *limits), only=_sold(scenario))
     life = LifeOptions(answer=scenario.latencies["launch"], terminate=scenario.latencies["terminate"])
     aws = MemoryAws(clock, scenario.seed, account, Options(market=market, life=life))
-    options, queue = (
-        provider.Options(file.cluster.name, spot=_spot(scenario), reboots=_reboots(scenario)),
-        file.settings.interruption_queue,
+    gates, queue = file.settings.feature_gates, file.settings.interruption_queue
+    options = provider.Options(
+        file.cluster.name,
+        node=NodeOptions(gpu_devices=gates.gpu_devices, efa_devices=gates.efa_devices),
+        spot=_spot(scenario),
+        reboots=_reboots(scenario),
+        classes=resolver.Options(gpu_sharing=gates.gpu_devices),
     )
     return CloudOnAws(aws, clock, log, options, version=file.cluster.version, queue=queue)
 

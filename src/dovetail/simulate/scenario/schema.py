@@ -132,6 +132,9 @@ class FeatureGates(Section, frozen=True, kw_only=True):
     # One of --aws-feature-gates.
     reboot_for_repair: bool = msgspec.field(name="RebootForRepair", default=False)
     pod_deletion_cost_management: bool = msgspec.field(name="PodDeletionCostManagement", default=False)
+    # Two more of --aws-feature-gates.
+    gpu_devices: bool = msgspec.field(name="DRANVIDIAGPU", default=False)
+    efa_devices: bool = msgspec.field(name="DRAEFA", default=False)
 
 
 class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):
@@ -208,6 +211,8 @@ class Settings(Section, frozen=True, kw_only=True):
     surge: bool = False
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
+    # False: devices are allocated for claims, and nodes are planned for pods that have some.
+    ignore_dra_requests: bool = msgspec.field(name="ignoreDRARequests", default=True)
     legacy_node_repair: bool = False
     repair_policies: RepairPolicies = RepairPolicies()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.

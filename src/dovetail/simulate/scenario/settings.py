@@ -61,6 +61,7 @@ def operator_settings(
             terminate_first_repair=given.feature_gates.terminate_first_repair,
             pod_deletion_cost_management=given.feature_gates.pod_deletion_cost_management,
         ),
+        dynamic_resources=not given.ignore_dra_requests,
         legacy_node_repair=given.legacy_node_repair,
         repair_policies=read_repair_policies(given.repair_policies.text(), ""),
         on_plan=on_plan,

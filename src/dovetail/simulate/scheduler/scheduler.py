@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -12,12 +13,15 @@ from dovetail.api.meta import Condition, Object, condition
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.clock import SECOND, Clock, within
 from dovetail.base.errors import ApiError, Conflict, NotFound
+from dovetail.devices.allocator import Allocation
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
+from dovetail.model.filters import Examination, examine_all, no_preemption
 from dovetail.model.resources import fits, pod_requests
 from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
+from dovetail.simulate.scheduler.devices import CANNOT, DYNAMIC_RESOURCES, KINDS, DynamicResources
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict, kind_of
 from dovetail.simulate.scheduler.hints import (
     LOOK_AT_PODS,
@@ -43,12 +47,21 @@ class Scheduler:
     """Follows pods and nodes; binds pods of its own name that have no node and no scheduling gates."""
 
     def __init__(
-        self, client: Client, clock: Clock, seed: int, *, bind_volumes: BindVolumes | None = None
+        self,
+        client: Client,
+        clock: Clock,
+        seed: int,
+        *,
+        bind_volumes: BindVolumes | None = None,
+        devices: bool = False,
     ) -> None:
+        """With `devices` those that pods claim are allocated; else claims are left alone."""
         self._client = client
         self._clock = clock
         self._seed = seed
         self._bind_volumes = bind_volumes
+        self._devices = DynamicResources(client, seed) if devices else None
+        self._unclaimed: dict[str, Pod] = {}  # by UID: pods whose claims are still to come
         self._cluster = Cluster()
         self._nominations = Nominations(self._cluster.view)
         self._feasibility = Feasibility(self._cluster, self._nominations, seed)
@@ -63,6 +76,8 @@ class Scheduler:
             for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass):
                 tasks.create_task(Informer(self._client, kind, self._volume_changed).run())
             tasks.create_task(Informer(self._client, PodDisruptionBudget, self._budget_changed).run())
+            for of_devices in KINDS if self._devices is not None else ():
+                tasks.create_task(Informer(self._client, of_devices, self._device_changed).run())
             tasks.create_task(Informer(self._client, Node, self._node_changed).run())
             tasks.create_task(Informer(self._client, Pod, self._pod_changed).run())
             tasks.create_task(self._schedule())
@@ -75,6 +90,13 @@ class Scheduler:
     def _volume_changed(self, change: EventType, obj: Object) -> None:
         self._cluster.set_volume_object(obj, gone=change == "DELETED")
         self._wake(lambda _, by: after_volumes(by))
+
+    def _device_changed(self, change: EventType, obj: Object) -> None:
+        assert self._devices is not None
+        self._devices.changed(change, obj)
+        for pod in tuple(self._unclaimed.values()):
+            self._pod_changed("MODIFIED", pod)
+        self._wake(lambda _, by: DYNAMIC_RESOURCES in by)
 
     def _budget_changed(self, change: EventType, budget: PodDisruptionBudget) -> None:
         if change == "DELETED":
@@ -94,6 +116,7 @@ class Scheduler:
 
     def _pod_changed(self, change: EventType, pod: Pod) -> None:
         uid = pod.metadata.uid
+        self._unclaimed.pop(uid, None)
         if change == "DELETED" or pod.terminal:
             self._forget(pod)
             if self._cluster.unbind(pod.key):
@@ -102,6 +125,9 @@ class Scheduler:
             self._queue.remove(uid)
             self._nominations.drop(uid)
             self._bound(pod, pod.spec.node_name)
+        elif self._is_mine(pod) and self._devices is not None and self._devices.claims(pod) is None:
+            self._forget(pod)
+            self._unclaimed[uid] = pod
         elif self._is_mine(pod):
             known = self._queue.add(pod)
             self._nominations.set(pod, pod.status.nominated_node_name)
@@ -181,13 +207,15 @@ class Scheduler:
         await within(self._clock, self._news, due - self._clock.now())
 
     async def _try(self, pod: Pod) -> None:
-        verdict = self._feasibility.judge(pod)
+        verdict, found = self._judge(pod)
         meta = pod.metadata
         try:
             if verdict.nodes:
                 node = best_node(pod, verdict.nodes, self._cluster.occupancy, self._seed, _DRAW)
                 if self._bind_volumes is not None and pod.spec.volumes:
                     await self._bind_volumes(pod, node.labels)
+                if self._devices is not None and node.name in found:
+                    await self._devices.reserve(pod, node, found[node.name])
                 await self._client.bind(meta.name, meta.namespace, node.name)
                 self._queue.remove(meta.uid)
                 self._nominations.drop(meta.uid)
@@ -198,6 +226,28 @@ class Scheduler:
             self._queue.remove(meta.uid)
         except ApiError:
             self._queue.failed(meta.uid, self._clock.now())
+
+    def _judge(self, pod: Pod) -> tuple[Verdict, Mapping[str, Allocation]]:
+        """Where the pod may go, and the devices that its claims get there.
+
+        For a pod that claims devices all nodes are looked at, and no other has to go for it.
+        """
+        if self._devices is None or not pod.spec.resource_claims:
+            return self._feasibility.judge(pod), {}
+        view = self._cluster.view
+        seen = examine_all(pod, view, partial(self._nominations.ahead_of, pod))
+        found: dict[str, Allocation] = {}
+        for name in seen.feasible:
+            allocation = self._devices.allocate(pod, view.nodes[name])
+            if allocation is not None:
+                found[name] = allocation
+        if found:
+            nominated = pod.status.nominated_node_name
+            names = [nominated] if nominated in found else sorted(found)
+            return Verdict(nodes=tuple(view.nodes[name] for name in names)), found
+        refused = Examination({name: why or CANNOT for name, why in seen.reasons.items()}, seen.nowhere)
+        by = frozenset(one.by for why in refused.reasons.values() for one in why)
+        return Verdict(message=refused.message(no_preemption(pod, refused)), by=by), {}
 
     async def _fail(self, pod: Pod, verdict: Verdict) -> None:
         """Put the pod back and say why. It is nominated to the node where others go for it, and loses its
