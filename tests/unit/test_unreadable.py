@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from dovetail.api.core import Node, Pod
+from dovetail.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.errors import ApiError
 from dovetail.kube.http import wire
-from dovetail.kube.unreadable import Unreadable, plain, stand_in
+from dovetail.kube.unreadable import Unreadable, plain, stand_in, unreadable
 
 META = {"name": "bad", "uid": "u1", "resourceVersion": "7"}
 CLASS = {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}
@@ -81,3 +82,22 @@ def test_stand_ins_block_and_never_invite() -> None:
     assert isinstance(claim, Unreadable)
     assert stand_in(claim, None) is None
     assert stand_in(claim, claim.salvaged) is claim.salvaged
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (ResourceSlice, {"spec": {"driver": 7}}),
+        (ResourceSlice, {"spec": "x"}),
+        (ResourceSlice, {}),
+        (ResourceSlice, {"spec": {"driver": "d", "pool": {"name": "p", "generation": "new"}}}),
+        (ResourceClaim, {"spec": {"devices": {"requests": [{"name": 5}]}}, "status": {"allocation": []}}),
+        (DeviceClass, {"spec": {"selectors": [{"cel": {}}]}}),
+    ],
+)
+def test_devices_and_claims_that_cannot_be_read_keep_their_names(
+    kind: type[Object], fields: dict[str, Any]
+) -> None:
+    document = {"metadata": {"name": "odd", "resourceVersion": "3"}, **fields}
+    found = unreadable(kind, document, ValueError("why"))
+    assert found is not None and (found.key, stand_in(found, None)) == ("odd", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -65,6 +65,7 @@ def salvage(document: Mapping[str, Any], kind: type[S]) -> S:
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         item, part = document.get(field.encode_name), field.type
+        part = part.__origin__ if get_origin(part) is Annotated else part  # a number within bounds
         inside = isinstance(part, type) and issubclass(part, msgspec.Struct)
         try:
             if item is not None:
