@@ -131,6 +131,7 @@ UNSEEN = replace(deployment(), status=replace(deployment().status, observed_gene
         ),
         ("the mark was taken off", case(deployment(), past=Past(None, NOW - HOUR)), 0, Step.EVICT),
         ("the watch lags", case(deployment(), past=Past(NOW, None, 4)), MINUTE, Step.WAIT),
+        ("it was made anew", case(deployment(), past=Past(NOW - MINUTE, None, 50)), 0, Step.RESTART),
         (
             "an instant in the future",
             case(deployment(marks={labels.SURGE_FAILED: to_rfc3339(NOW + HOUR)})),

@@ -30,6 +30,7 @@ HURRY = MINUTE
 REST, LONG_REST = HOUR, 24 * HOUR
 # After a restart that came to nothing: each costs a node that is bought in vain, so four a day at most.
 FAILED_REST = 6 * HOUR
+_WATCH_LAG = MINUTE  # watches are begun anew long before, where they fail
 _AHEAD = MINUTE  # clocks may differ by so much; what lies further ahead was written by someone else
 
 
@@ -83,12 +84,15 @@ def past_of(deployment: Deployment, remembered: Past, now: int) -> Past:
     """What the object says of it, or what this process remembers if that is later.
 
     Whoever may write to the Deployment may change what it says: an instant in the future counts for nothing.
+    The generation only bridges the lag of a watch: one that was made anew, or restored, counts from 1 again.
     """
     marks = deployment.metadata.annotations
+    latest = _later(remembered.restarted, remembered.failed)
+    lags = latest is not None and now - latest < _WATCH_LAG
     return Past(
         _later(_instant(marks.get(labels.SURGE_RESTARTED, ""), now), remembered.restarted),
         _later(_instant(marks.get(labels.SURGE_FAILED, ""), now), remembered.failed),
-        remembered.generation,
+        remembered.generation if lags else 0,
     )
 
 
