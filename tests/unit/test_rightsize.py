@@ -355,7 +355,6 @@ def _of_example(capsys: _Text, *arguments: str) -> tuple[str, str]:
     return _asked(capsys, "-f", *given, "--usage", str(EXAMPLE / "week.json.gz"), *arguments)
 
 
-@pytest.mark.long
 def test_the_example(capsys: _Text) -> None:
     given = ("-f", str(EXAMPLE / "cluster"), "--usage", str(EXAMPLE / "week.json.gz"))
     out, err = _asked(capsys, *given, "--tries", "3", "-o", "json")

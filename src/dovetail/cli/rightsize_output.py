@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _SHOWN = 5
 _DAY = 24 * 3600 * SECOND
+_LUCK = (
+    "Surely and At most are proven; where Surely is 0, a saving may be luck of the search. What they save "
+    "does not add up."
+)
 _TITLES = {CPU: "CPU", MEMORY: "Memory"}
 
 
@@ -111,6 +115,7 @@ def tables(answer: Answer) -> RenderableType:
     parts.append(Text(""))
     if answer.alone:
         parts.append(_contributions(answer))
+        parts += [Text(_LUCK), Text("")]
     order = {one.owner: place for place, one in enumerate(answer.alone)}
     sizes = sorted(
         answer.changed, key=lambda one: (order.get(one.owner, len(order)), one.owner, one.container)
