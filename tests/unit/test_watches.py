@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from dovetail.api.core import Namespace, Node, Pod
 from dovetail.api.meta import Object
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.base.errors import Forbidden, Unavailable
+from dovetail.base.errors import ApiError, Forbidden, NotFound, Unavailable
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.runtime.metrics.memory import MemoryMetrics
@@ -57,7 +59,7 @@ class Flaky(MemoryClient):
 class Stage:
     """Watches of three kinds that run, and what they log."""
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: VirtualClock, optional: tuple[type[Object], ...] = ()) -> None:
         self.clock, self.metrics = clock, MemoryMetrics()
         self.server = MemoryServer(clock)
         self.client = Flaky(self.server)
@@ -70,6 +72,7 @@ class Stage:
             clock=clock,
             log=self,
             metrics=self.metrics,
+            optional=optional,
         )
 
     def record(self, kind: str, /, **fields: object) -> None:
@@ -83,9 +86,9 @@ class Stage:
         return [(change, key) for change, key in self.seen if key.startswith("n")]
 
 
-def staged(script: Any) -> None:
+def staged(script: Any, optional: tuple[type[Object], ...] = ()) -> None:
     async def main(clock: VirtualClock) -> None:
-        stage = Stage(clock)
+        stage = Stage(clock, optional)
         running = asyncio.ensure_future(stage.watches.run())
         await script(stage)
         running.cancel()
@@ -159,6 +162,25 @@ def test_what_came_meanwhile_is_shown_and_the_next_failure_is_logged_anew() -> N
         assert stage.nodes() == [("ADDED", "n0"), ("ADDED", "n1")]
 
     staged(script)
+
+
+@pytest.mark.parametrize("error", [Forbidden("pods is forbidden"), NotFound("no such kind")])
+def test_a_kind_that_a_cluster_may_lack_has_no_objects_until_it_has(error: ApiError) -> None:
+    async def script(stage: Stage) -> None:
+        stage.client.broken[Node] = error
+        await stage.watches.wait_synced()
+        await stage.clock.sleep(5 * MINUTE)
+        put(stage, "n")
+        assert stage.watches.blind() == "" and stage.failing(Node) == 0 and stage.nodes() == []
+        stage.client.broken.clear()
+        await stage.clock.sleep(2 * MINUTE)
+        assert stage.nodes() == [("ADDED", "n")]
+        stage.client.broken[Node] = error
+        stage.client.cut()
+        await stage.clock.sleep(2 * MINUTE)
+        assert stage.watches.blind() == "" and stage.nodes() == [("ADDED", "n"), ("DELETED", "n")]
+
+    staged(script, optional=(Node,))
 
 
 def test_a_right_that_is_lacking_is_logged_at_once_and_shown_by_probes_after_a_minute() -> None:

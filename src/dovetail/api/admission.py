@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.api import keda
+from dovetail.api import gangs, keda
 from dovetail.api.core_schema import core_schema, default_pod_spec, object_meta, pod_specs
 from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.api.names import object_name_faults
@@ -53,7 +53,7 @@ def _schema(version: str, kind: str) -> Schema | None:
 
 @lru_cache(maxsize=16)
 def _custom_schema(version: str, kind: str) -> Schema | None:
-    schema = SCHEMAS.get((version, kind)) or keda.schema(version, kind)
+    schema = SCHEMAS.get((version, kind)) or keda.schema(version, kind) or gangs.schema(version, kind)
     if schema is None:
         return None
     return replace(schema, properties={**schema.properties, "metadata": object_meta()})

@@ -179,6 +179,20 @@ class PodResourceClaim(Part, frozen=True, kw_only=True):
     resource_claim_template_name: str = ""
 
 
+class WorkloadReference(Part, frozen=True, kw_only=True):
+    """Of Kubernetes 1.35: which group of which Workload the pod is of."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class PodSchedulingGroup(Part, frozen=True, kw_only=True):
+    """Since Kubernetes 1.36: which PodGroup the pod is of."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Part, frozen=True, kw_only=True, weakref=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -199,6 +213,8 @@ class PodSpec(Part, frozen=True, kw_only=True, weakref=True):
     termination_grace_period_seconds: int = 30
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduler_name: str = "default-scheduler"
+    workload_ref: WorkloadReference | None = None
+    scheduling_group: PodSchedulingGroup | None = None
     host_network: bool = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.api import core, devices, keda, namespaces, services, workloads
 from dovetail.api.coordination import Lease
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -50,6 +51,7 @@ KINDS: tuple[type[Object], ...] = (
     NodeOverlay,
     EC2NodeClass,
     KWOKNodeClass,
+    *GANG_KINDS,
 )
 
 BY_GVK: dict[tuple[str, str], type[Object]] = {(kind.API_VERSION, kind.KIND): kind for kind in KINDS}

@@ -44,6 +44,10 @@ def pod_document(story: PodStory) -> dict[str, Any]:
         found["preferencesGivenUp"] = list(story.given_up)
     if story.reason:
         found["reason"] = story.reason
+    if story.gang:
+        found["gang"] = story.gang
+    if story.mate:
+        found["nodePoolsOf"] = story.mate
     if story.cut:
         found["incomplete"] = True
     if story.spare:
@@ -102,7 +106,7 @@ def pod_tables(story: PodStory) -> RenderableType:
     ways = [way for pool in story.verdict.pools for way in pool.ways]
     if ways:
         parts.append(_ways(tuple(dict.fromkeys(ways))))
-    elif story.reason and not story.spare and not story.cut:
+    elif story.reason and not story.spare and not story.cut and bool(story.gang) == bool(story.mate):
         parts.append(Text("No change that was tried would give it a place."))
     return Group(*parts)
 
@@ -111,6 +115,8 @@ def _headline(story: PodStory) -> Iterator[str]:
     if story.reason:
         why = f": {story.reason}" if story.broken else " in this plan."
         yield f"{story.pod} has no place{why}"
+        if story.gang:
+            yield f"{story.gang[:1].upper()}{story.gang[1:]}."
         if story.spare:
             yield f"The search missed one: after this plan it fits {story.spare}."
         return
@@ -130,7 +136,8 @@ def _headline(story: PodStory) -> Iterator[str]:
 
 
 def _pools(story: PodStory) -> RenderableType:
-    title = "What stands in its way, per NodePool" if story.reason else "The pod alone on a new node"
+    whose = f"the way of {story.mate}" if story.mate not in ("", story.pod) else "its way"
+    title = f"What stands in {whose}, per NodePool" if story.reason else "The pod alone on a new node"
     table = new_table(title, "NodePool")
     table.add_column("Nearest miss" if story.reason else "Cheapest type that holds it, or the nearest miss")
     for item in story.verdict.pools:

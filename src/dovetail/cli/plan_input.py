@@ -62,6 +62,7 @@ from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.allowances import Quotas
+from dovetail.model.gangs import Groups
 from dovetail.model.offering import InstanceType
 from dovetail.model.pod_admission import PodAdmission
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
@@ -312,6 +313,7 @@ def _read_cluster(reading: Reading, *, copying: bool) -> tuple[ClusterObjects, t
         volumes=tuple(volumes.values()),
         storage_classes=_of(given, StorageClass) or _stand_ins(given, (*claims, *wanted), (*pods, *missing)),
         csi_nodes=_of(given, CSINode),
+        groups=Groups(given),
     )
     return objects, copied
 

@@ -62,6 +62,7 @@ def document(
                 "pod": item.pod,
                 "reason": item.reason,
                 "nodePools": dict(sorted(item.pools.items())),
+                **({"gang": item.gang} if item.gang else {}),
                 "nearestMiss": dict(sorted(nearest.get(item.pod, {}).items())),
             }
             for item in plan.unschedulable
@@ -352,8 +353,11 @@ def _left_over(left: tuple[Unschedulable, ...], nearest: Nearest) -> Table:
 
 
 def _why(item: Unschedulable, nearest: Mapping[str, str]) -> str:
-    """Per pool the nearest miss; the words of the event where there is none."""
-    lines = [f"{pool}: {nearest.get(pool, reason)}" for pool, reason in sorted(item.pools.items())]
+    """Per pool the nearest miss; the words of the event where there is none, and of the others of a gang."""
+    known = {} if item.gang else nearest
+    lines = [f"{pool}: {known.get(pool, reason)}" for pool, reason in sorted(item.pools.items())]
+    if item.gang:
+        lines.insert(0, item.gang)
     return "\n".join(lines) if lines else item.reason
 
 

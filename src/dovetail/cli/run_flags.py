@@ -153,6 +153,8 @@ class Flags:
         has to leave its node. It needs the right to patch them.
     nominate_pods
         false: the status of pods does not say which node is for them. It needs the right to patch it.
+    gangs
+        false: nodes are bought for some pods of a gang as well where not enough of them can have a place.
     """
 
     provider: Literal["kwok", "aws"] = "kwok"
@@ -202,6 +204,7 @@ class Flags:
     cost_api_port: int = 0
     surge: Bool = "false"
     nominate_pods: Bool = "true"
+    gangs: Bool = "true"
 
     def options(self) -> Options:
         """The values. Raises InputError for the first that is not valid."""
@@ -318,6 +321,7 @@ class Flags:
             ),
             surge=self.surge == "true",
             nominate_pods=self.nominate_pods == "true",
+            gangs=self.gangs == "true",
             migrate_versions=self.disable_webhook == "false",
             cluster_figures=self.disable_cluster_state_observability == "false",
             well_known=labels.AWS_WELL_KNOWN if self.provider == "aws" else labels.KWOK_WELL_KNOWN,

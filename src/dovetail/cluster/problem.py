@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from dovetail.base.errors import in_one_line
 from dovetail.cluster import nodes as existing
 from dovetail.cluster.usage import usage_by_pool
 from dovetail.model import labels
+from dovetail.model.gangs import Gang, Groups, gangs_of
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import ExistingNode, Options, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
@@ -72,6 +73,7 @@ class ClusterObjects:
     volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     csi_nodes: tuple[CSINode, ...] = ()
+    groups: Groups = field(default_factory=Groups)  # which pods need each other
 
 
 def _free(_: NodePool) -> int:
@@ -95,6 +97,7 @@ def build(
     on_fault: OnFault | None = None,
     node_of: NodeOf = existing.existing_node,
     standing: Standing | None = None,
+    settled: Callable[[], Iterable[Pod]] = tuple,
 ) -> Problem:
     """What to ask the solver about `pending`.
 
@@ -110,7 +113,8 @@ def build(
 
     `node_of` makes a node of a machine, its pods and its volume limits. `standing` answers the pods of a node
     that have not ended, in order of key, and under "" those without a node, from an index over
-    `objects.pods`; these are gone through where there is none.
+    `objects.pods`; these are gone through where there is none. `settled` answers pods of gangs that need no
+    place and are on none of its nodes.
 
     An object that raises while it is read goes to `on_fault` and is left out: a pool of which that is so buys
     nothing; a machine of which, or of whose pods, that is so takes no pods. Without `on_fault` it raises.
@@ -169,7 +173,19 @@ def build(
         volumes=VolumeIndex.of(objects.volume_claims, objects.volumes, objects.storage_classes),
         options=options,
         commons=commons or {},
+        gangs=_gangs(pending, objects.groups, nodes, settled, on_fault) if options.gangs else (),
     )
+
+
+def _gangs(
+    pending: tuple[Pod, ...],
+    groups: Groups,
+    nodes: Iterable[ExistingNode],
+    settled: Callable[[], Iterable[Pod]],
+    on_fault: OnFault | None,
+) -> tuple[Gang, ...]:
+    read = tuple(pod for pod, _ in isolated(pending, groups.of, on_fault))
+    return gangs_of(read, groups, (node.pods for node in nodes), settled)
 
 
 def _standing(pods: tuple[Pod, ...]) -> Standing:

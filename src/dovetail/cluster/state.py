@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 from dovetail.api import core, namespaces, workloads
 from dovetail.api.core import Node, Pod
 from dovetail.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
@@ -29,6 +30,7 @@ from dovetail.cluster.problem import ClusterObjects
 from dovetail.cluster.promises import Promises, room_left
 from dovetail.kube.client import ChangeType, Client, EventType
 from dovetail.model import labels
+from dovetail.model.gangs import Groups
 from dovetail.model.resources import Resources
 from dovetail.model.volumes import VolumeIndex
 
@@ -72,13 +74,15 @@ def watched(
     overlays: bool = False,
     devices: bool = False,
     surges: bool = False,
+    gangs: bool = False,
 ) -> tuple[type[Object], ...]:
     """All kinds that are watched: those of every provider, and the node classes of the provider.
 
     `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well;
     `buffers`: the gate CapacityBuffer is open, so these and what they refer to too; `overlays`: the gate
     NodeOverlay is open, so these too; `devices`: pods that claim devices are planned for, so claims, classes
-    and slices as well; `surges`: Deployments are restarted for nodes that go, and watched for that.
+    and slices as well; `surges`: Deployments are restarted for nodes that go, and watched for that; `gangs`:
+    so what says how many pods need each other.
     """
     classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
     more = (
@@ -87,6 +91,7 @@ def watched(
         *((NodeOverlay,) if overlays else ()),
         *(DEVICE_KINDS if devices else ()),
         *((workloads.Deployment,) if surges else ()),
+        *(GANG_KINDS if gangs else ()),
     )
     return tuple(dict.fromkeys((core.Namespace, *classes, *_ALWAYS, *more)))
 
@@ -125,7 +130,8 @@ class State:
     Claims and pools whose class is not one of `node_class_kinds` belong to another controller and stay out.
     `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own;
     with `buffers` CapacityBuffers and what they refer to are among them, with `overlays` NodeOverlays, with
-    `devices` claims for devices and what they are allocated from.
+    `devices` claims for devices and what they are allocated from, with `gangs` the
+    groups of pods that need each other.
     Events cost what changed. `watch_synced` says whether every first list has arrived. `revision` counts
     changes of objects, nominations and marks: while it and the instant stay, so does every answer. `on_error`
     gets what a callback raised; without it, that ends the watch.
@@ -144,6 +150,7 @@ class State:
         overlays: bool = False,
         devices: bool = False,
         surges: bool = False,
+        gangs: bool = False,
         on_error: OnError | None = None,
     ) -> None:
         self._on_error = on_error
@@ -155,8 +162,11 @@ class State:
             overlays=overlays,
             devices=devices,
             surges=surges,
+            gangs=gangs,
         )
         self.plans_devices = devices
+        # Of which objects, kind by kind, and what they say.
+        self._groups: tuple[tuple[tuple[Object, ...], ...], Groups] = ((), Groups())
         self._constraints = default_constraints
         self._spreads: tuple[int, DefaultSpreads] | None = None  # as of a revision
         self.node_class_kinds = node_class_kinds
@@ -275,6 +285,7 @@ class State:
             volumes=self.all(core.PersistentVolume),
             storage_classes=self.all(workloads.StorageClass),
             csi_nodes=self.all(workloads.CSINode),
+            groups=self.groups(),
         )
 
     def device_objects(self) -> DeviceObjects | None:
@@ -291,6 +302,14 @@ class State:
         if not drivers or not self.plans_devices:
             return ""
         return unpublished(self.all(ResourceSlice), node.metadata.name, drivers.split(","))
+
+    def groups(self) -> Groups:
+        """Which pods need each other, read anew when an object that says so has changed."""
+        found = tuple(self.all(kind) for kind in GANG_KINDS if kind in self._stores)
+        known = self._groups[0]
+        if len(known) != len(found) or any(one is not other for one, other in zip(known, found, strict=True)):
+            self._groups = found, Groups(one for some in found for one in some)
+        return self._groups[1]
 
     def default_spreads(self) -> DefaultSpreads:
         """What the cluster's scheduler gives to pods without spread constraints."""

@@ -45,6 +45,8 @@ class PodStory:
     node: str = ""  # the existing node that takes it
     given_up: tuple[str, ...] = ()  # preferences
     reason: str = ""  # why it is left over, in the words of the event
+    gang: str = ""  # of what it is left over for, what of the gang
+    mate: str = ""  # a pod of that gang that would be left over if the others had places: `verdict` is of it
     broken: str = ""  # what is wrong with its volumes, whatever the nodes are
     spare: str = ""  # a place that is still there for it after the plan, although it is left over
     verdict: Verdict = field(
@@ -58,13 +60,16 @@ def pod_story(problem: Problem, plan: Plan, key: str, over: Over = never) -> Pod
     pod = next(item for item in problem.pods if item.key == key)
     claim = next((item for item in plan.claims if key in item.pods), None)
     node = next((name for name, pods in plan.existing.items() if key in pods), "")
-    reason = next((item.reason for item in plan.unschedulable if item.pod == key), "")
+    left = next((item for item in plan.unschedulable if item.pod == key), None)
+    reason = left.reason if left is not None else ""
     broken = left_out(pod, problem.volumes)
     found = PodStory(
-        pod.key, claim, node, given_up_preferences(pod, plan.relaxed.get(key, ())), reason, broken
+        pod.key, claim, node, given_up_preferences(pod, plan.relaxed.get(key, ())), reason, broken=broken
     )
     if broken:
         return found
+    if left is not None and left.gang:
+        return _of_gang(replace(found, gang=left.gang), problem, over)
     after = aftermath(problem, plan, (pod,))
     if not reason:
         return replace(found, verdict=verdicts(after, over)[0][1], cut=over())
@@ -72,6 +77,21 @@ def pod_story(problem: Problem, plan: Plan, key: str, over: Over = never) -> Pod
     # Where limits force pods out, the search does not try everything: what it missed is shown, not hidden.
     spare = "" if verdict.refused else _place_after(after, key, (), over)
     return replace(found, verdict=verdict, spare=spare, cut=over())
+
+
+def _of_gang(found: PodStory, problem: Problem, over: Over) -> PodStory:
+    """With what stands in the way of one that would have no place even if its gang were content with less."""
+    gang = next((one for one in problem.gangs if found.pod in one.pods), None)
+    if gang is None or gang.short:
+        return found
+    alone = replace(problem, gangs=())
+    plan = solve(alone, _TRIAL, stop=over)
+    left = [pod for pod in plan.left if pod in gang.pods]
+    if not left:
+        return found
+    mate = found.pod if found.pod in left else left[0]
+    story = pod_story(alone, plan, mate, over)
+    return replace(found, mate=mate, verdict=story.verdict, cut=story.cut)
 
 
 def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str, dict[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dovetail.api.meta import Object
-from dovetail.base.errors import ApiError, Expired, Forbidden, Unauthorized
+from dovetail.base.errors import ApiError, Expired, Forbidden, NotFound, Unauthorized
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.unreadable import Unreadable, stand_in
 
@@ -20,6 +20,7 @@ _REMEMBERED = 10_000  # deleted objects that are known to be gone, 0.2 KiB each
 # that is up follows the others within a second or so: none lags for half a minute.
 _OLDER_LISTS = 3
 _OLDER_SECONDS = 30.0
+_ABSENT_SECONDS = 60.0  # until it is asked again whether there is a kind that a cluster may lack
 _GONE_SECONDS = 600.0  # for so long they are known to be gone: no server lags that far behind
 
 
@@ -36,6 +37,8 @@ class Informer(Generic[T]):
     DELETED with the last state known. It is called with the copy already up to date.
 
     An object that cannot be read costs itself only: `unreadable` has it, and `objects` its stand-in, if any.
+    With `optional` there are no objects while the server lacks the kind, or does not let it be listed: all is
+    well then.
     `on_unreadable(kind, object)` learns of each of its versions; of None once it is read again, or gone.
     """
 
@@ -51,6 +54,7 @@ class Informer(Generic[T]):
         on_refused: Callable[[str], None] = lambda _: None,
         on_unreadable: Callable[[type[Object], Unreadable[T] | None], None] = lambda _, __: None,
         on_restored: Callable[[int, int], None] = lambda *_: None,
+        optional: bool = False,
     ) -> None:
         self.objects: dict[str, T] = {}  # by key ("namespace/name", or the name)
         self.unreadable: dict[str, Unreadable[T]] = {}  # by key
@@ -63,6 +67,7 @@ class Informer(Generic[T]):
         self._on_refused = on_refused
         self._on_unreadable = on_unreadable
         self._on_restored = on_restored
+        self._optional = optional
         self._refusal = ""  # the last one that was reported
         self._newest = 0  # the highest version that the server has shown
         self._older = 0  # lists in a row that were older than that
@@ -115,12 +120,26 @@ class Informer(Generic[T]):
                 if isinstance(error, Forbidden | Unauthorized) and str(error) != self._refusal:
                     self._refusal = str(error)
                     self._on_refused(self._refusal)
+                if self._optional and isinstance(error, Forbidden | NotFound):
+                    self._absent()
+                    await asyncio.sleep(_ABSENT_SECONDS)
+                    continue
                 if self._well_if_lasting():
                     pause = _FIRST_PAUSE
                 since = self._trouble[0] if self._trouble is not None else loop.time()
                 self._trouble = since, str(error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _absent(self) -> None:
+        """There is no such kind (any more), and so no object of it."""
+        self._trouble = self._watching = None
+        for key in list(self.unreadable):
+            self._readable(key)
+        for key, old in list(self.objects.items()):
+            del self.objects[key]
+            self._on_event("DELETED", old)
+        self._listed.set()
 
     def _well_if_lasting(self) -> bool:
         """A watch has ended. True iff it had shown that all is well."""

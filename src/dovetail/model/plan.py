@@ -64,6 +64,8 @@ class Unschedulable:
     pod: str
     reason: str  # the words of the event, without "Failed to schedule pod, "
     pools: Mapping[str, str] = field(default_factory=dict)
+    # Of a pod that others of its gang leave without a place: what of the gang; `pools` are of those others.
+    gang: str = ""
 
     @property
     def untried(self) -> bool:

@@ -11,6 +11,7 @@ from dovetail.api.workloads import DaemonSet
 from dovetail.base.clock import SECOND
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.model.cluster_devices import ClusterDevices
+from dovetail.model.gangs import Gang
 from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -99,6 +100,7 @@ class Options:
     spot_diversity: int = SPOT_DIVERSITY  # --spot-diversity; 1 asks for none
     spot_tolerance: int = SPOT_TOLERANCE  # --spot-tolerance
     node_surcharge: int = 0  # --node-surcharge: nano-dollars per hour that every node costs besides
+    gangs: bool = True  # --gangs: pods that need each other have places together, or none
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Problem:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # name -> labels
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
     options: Options = field(default_factory=Options)
+    gangs: tuple[Gang, ...] = ()  # of these pods; a plan has places for enough of each, or for none
     # What is left of what offerings draw on, by name; without an entry it is not known to end.
     commons: Mapping[str, int] = field(default_factory=dict)
     # The devices that pods may claim, and their claims; None: pods that claim devices are left out.

@@ -21,7 +21,8 @@ _ALIKE = 0.85  # groups share much, such as .k8s.io: only a slip of the fingers 
 _NOT_READ = {
     "keda.sh": ("ClusterTriggerAuthentication", "TriggerAuthentication"),
     "autoscaling.x-k8s.io": ("ProvisioningRequest",),
-    "scheduling.x-k8s.io": ("ElasticQuota", "PodGroup"),
+    "scheduling.x-k8s.io": ("ElasticQuota",),
+    "scheduling.volcano.sh": ("Queue",),
 }
 _EXTENSIONS = "extensions"  # what Deployment and Ingress were in long ago
 _MARKS = ("uid", "resourceVersion")  # of metadata: only a server writes them

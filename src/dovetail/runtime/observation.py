@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.meta import Object
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
@@ -63,6 +64,7 @@ class Observation:
             clock=ports.clock,
             log=ports.log,
             metrics=ports.metrics,
+            optional=GANG_KINDS,
         )
         self.tally = Tally(ports.clock, ports.metrics)
         context = self._context(self._imagined)
@@ -132,6 +134,7 @@ class Observation:
             buffers=self._settings.gates.capacity_buffer,
             overlays=self._settings.gates.node_overlay,
             devices=self._settings.dynamic_resources,
+            gangs=self._settings.gangs,
             on_error=self._panics.caught,
         )
 

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
@@ -127,6 +128,7 @@ class Operator:
             overlays=settings.gates.node_overlay,
             devices=settings.dynamic_resources,
             surges=settings.surge,
+            gangs=settings.gangs,
             on_error=self._panics.caught,
         )
         unreadables = Unreadables(
@@ -140,6 +142,7 @@ class Operator:
             log=log,
             metrics=ports.metrics,
             on_unreadable=unreadables.notice,
+            optional=GANG_KINDS,
         )
         surges = Surges(
             client, clock, log, self.state, recorder, ports.metrics, self._panics, enabled=settings.surge

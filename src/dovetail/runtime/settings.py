@@ -68,6 +68,7 @@ class Settings:
     # Restart Deployments that ask for it, so that another pod is up before one has to leave its node.
     surge: bool = False
     nominate_pods: bool = True  # say in the status of pods which node plans mean for them
+    gangs: bool = True  # nothing is bought for pods of a gang of which too few can have a place
     migrate_versions: bool = False  # write what is stored as v1beta1 again, as v1
     cluster_figures: bool = True  # gauges for every pod, node and status condition
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.
@@ -134,6 +135,7 @@ class Settings:
                 spot_diversity=self.spot_diversity,
                 spot_tolerance=self.spot_tolerance,
                 node_surcharge=self.node_surcharge,
+                gangs=self.gangs,
             ),
             deadline=self.batch_idle_duration if self.solve_deadline is None else self.solve_deadline,
             on_plan=self.on_plan,

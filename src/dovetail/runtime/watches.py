@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, Clock
@@ -28,7 +28,8 @@ class Watches:
     """One informer per kind, whose failures are reported: in a gauge, in the log, and to probes.
 
     Without one kind the controller acts on a cluster that is not there any more: this makes it blind as a
-    whole, while a failure of one object costs that object only.
+    whole, while a failure of one object costs that object only. Of `optional` kinds there are none where the
+    cluster lacks them, or does not let them be seen.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class Watches:
         log: EventLog,
         metrics: Metrics,
         on_unreadable: Callable[[type[Object], Unreadable[Object] | None], None] = lambda _, __: None,
+        optional: Collection[type[Object]] = (),
     ) -> None:
         self._clock = clock
         self._log = log
         self._metrics = metrics
         self._on_unreadable = on_unreadable
+        self._optional = frozenset(optional)
         self._reported: dict[str, str] = {}  # kind -> why it fails, as the log says
         self._shown: dict[str, float] = {}  # kind -> what its gauge shows
         self._informers = {kind: self._informer(client, kind, take) for kind in kinds}
@@ -66,6 +69,7 @@ class Watches:
             on_refused=refused,
             on_restored=restored,
             on_unreadable=self._on_unreadable,
+            optional=kind in self._optional,
         )
 
     def unreadable(self, kind: type[Object]) -> Mapping[str, Unreadable[Object]]:

@@ -18,6 +18,7 @@ from dovetail.solve.assign.topology_rules import matters
 from dovetail.solve.budget import LITTLE, Late, SolveBudget, Stop, never
 from dovetail.solve.build.opened_domains import merged
 from dovetail.solve.build.write import by_pod
+from dovetail.solve.gangs import whole_gangs
 from dovetail.solve.instance.shared_quotas import overdrawn
 from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
@@ -60,6 +61,12 @@ def solve(
     Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up. `trace` is
     called after each phase.
     """
+    if problem.gangs and problem.buys and problem.places:
+
+        def ask(asked: Problem, units: int) -> Plan:
+            return solve(asked, Budget(units), stop=stop, trace=trace)
+
+        return whole_gangs(problem, (budget or Budget()).work, ask)
     broken = all_left_out(problem.pods, problem.volumes)
     if broken:
         usable = tuple(pod for pod in problem.pods if pod.key not in broken)

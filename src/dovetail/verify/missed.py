@@ -19,15 +19,18 @@ from dovetail.verify.worlds import Catalogue, runs_on
 def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Cases beyond doubt only: pods without ties or volumes, pools without limits or minValues.
 
-    That there was no time for a pod is a reason, and that no node is to be bought.
+    That there was no time for a pod is a reason, and that no node is to be bought, and that all of its gang
+    is left over.
     """
     if not catalogue.problem.buys:
         return
     known = catalogue.problem.commons
     free = [pool for pool in catalogue.problem.pools if _unbounded(pool) and not _drawing(pool, known)]
     possible = _Possible(catalogue)
+    left = {item.pod for item in plan.unschedulable}
+    together = {pod for gang in catalogue.problem.gangs if left.issuperset(gang.pods) for pod in gang.pods}
     for item in plan.unschedulable:
-        for pool in () if item.untried else free:
+        for pool in () if item.untried or item.pod in together else free:
             name = possible.alone(item.pod, pool)
             if name:
                 yield Violation("left over", item.pod, f"would run alone on {name} of pool {pool.name}")

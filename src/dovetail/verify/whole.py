@@ -19,6 +19,7 @@ def whole_violations(problem: Problem, plan: Plan) -> Iterator[Violation]:
     yield from _limits(problem, plan)
     yield from _reservations(problem, plan)
     yield from _commons(problem, plan)
+    yield from _gangs(problem, plan)
     yield from _cost(plan)
 
 
@@ -101,6 +102,21 @@ def _largest(pool: Pool, claim: PlannedClaim, resource: str) -> int:
     listed = set(claim.instance_types)
     sizes = (item.capacity.get(resource, 0) for item in pool.instance_types if item.name in listed)
     return max(sizes, default=0)
+
+
+def _gangs(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    """Of each gang enough pods have a place, or none gets one now. Nothing is said of why it is none."""
+    if not problem.gangs or not problem.buys:
+        return
+    now = {pod for claim in plan.claims for pod in claim.pods}
+    now.update(pod for pods in plan.existing.values() for pod in pods)
+    there = {pod.key for node in problem.nodes for pod in node.pods}
+    for gang in problem.gangs:
+        number = len(now.intersection(gang.pods))
+        total = number + len(there.intersection(gang.pods))
+        if number and total < gang.minimum:
+            text = f"{number} of its pods get a place, it lacks {gang.minimum}"
+            yield Violation("gangs", gang.name, text)
 
 
 def _reservations(problem: Problem, plan: Plan) -> Iterator[Violation]:

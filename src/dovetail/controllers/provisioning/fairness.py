@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.model.gangs import Gang
 from dovetail.model.pod_sorts import Reader
 
 # What one round may cost, in units of about the time that one plain class of pods takes. Measured against 150
@@ -101,14 +102,20 @@ class WaitingList:
     def __init__(self) -> None:
         self._known: dict[str, tuple[Pod, Candidate]] = {}  # of the round before, by key
 
-    def candidates(self, pods: Iterable[Pod]) -> list[Candidate]:
-        """One that cannot be read is a kind of its own."""
+    def candidates(self, pods: Iterable[Pod], gangs: Iterable[Gang] = ()) -> list[Candidate]:
+        """One that cannot be read is a kind of its own; those of a gang are of one kind together."""
         reader, before, now = Reader(), self._known, dict[str, tuple[Pod, Candidate]]()
         for pod in pods:
             known = before.get(pod.key)
             now[pod.key] = known if known and known[0] is pod else (pod, _candidate(pod, reader))
         self._known = now
-        return [candidate for _, candidate in now.values()]
+        found = {key: candidate for key, (_, candidate) in now.items()}
+        for gang in gangs:
+            own = [found[key] for key in gang.pods if key in found]
+            cost = sum({one.kind: one.cost for one in own}.values())
+            kind = sha256(repr(gang.key).encode()).digest()
+            found.update({one.pod: replace(one, kind=kind, cost=cost) for one in own})
+        return list(found.values())
 
 
 def _candidate(pod: Pod, reader: Reader) -> Candidate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from dovetail.api.core import Node, Pod
@@ -15,10 +15,18 @@ from dovetail.cluster.nodes import KnownNodes, Machine
 from dovetail.cluster.problem import Fault, OnFault, build, isolated
 from dovetail.cluster.promises import BINDING, with_room
 from dovetail.controllers.context import Context
-from dovetail.controllers.provisioning.pods import InUse, ignored, moves_with_node, provisionable
+from dovetail.controllers.provisioning.pods import (
+    InUse,
+    evicts,
+    ignored,
+    moves_with_node,
+    provisionable,
+    waits,
+)
 from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
 from dovetail.model.cluster_devices import ClusterDevices
+from dovetail.model.gangs import Gang, gangs_of
 from dovetail.model.problem import Options, Problem
 
 
@@ -91,11 +99,12 @@ class Intake:
         """Pods without a node or a place, and those that are left out of every plan, each with the reason."""
         state = self._context.state
         volumes = state.volumes()
-        pending, left_out = [], []
+        pending, left_out = list[Pod](), []
+        mates = self._mates(places)
         in_use = InUse(volumes, lambda: self._using(places))
         for pod in state.pods_on(""):
             try:
-                if not provisionable(pod) or pod.key in places:
+                if not (provisionable(pod) or pod.key in mates) or pod.key in places:
                     continue
                 reason = ignored(pod, volumes) or in_use.refuses(pod)
             except Exception as error:
@@ -110,6 +119,31 @@ class Intake:
     def _using(self, places: Mapping[str, str]) -> Iterator[Pod]:
         """Pods on nodes, or with a place on one."""
         return (pod for pod in self._context.state.all(Pod) if pod.spec.node_name or pod.key in places)
+
+    def _mates(self, places: Mapping[str, str]) -> frozenset[str]:
+        """Pods that the scheduler has not refused, of gangs of which it has refused others.
+
+        It may hold them until there is room for all, or not have come to them yet: either way a plan for the
+        others alone would not know how many have no place.
+        """
+        if not self._options.gangs:
+            return frozenset()
+        found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+        groups = self._context.state.groups()
+        for pod, group in isolated(self._context.state.pods_on(""), groups.of, lambda _: None):
+            if group is None or pod.key in places or not waits(pod):
+                continue
+            if provisionable(pod) or not pod.spec.scheduling_gates:
+                refused, others = found.setdefault((group.kind, group.name), ([], []))
+                (refused if provisionable(pod) else others).append(pod.key)
+        return frozenset(key for refused, others in found.values() if refused for key in others)
+
+    def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
+        """Which of the pods belong together, however many of them need each other."""
+        if not self._options.gangs:
+            return ()
+        groups = self._context.state.groups()
+        return gangs_of((pod for pod, _ in isolated(pods, groups.of, lambda _: None)), groups, ())
 
     def moving(self) -> tuple[Pod, ...]:
         """Pods of machines on their way out that need a place elsewhere now, and have none that is kept."""
@@ -185,6 +219,7 @@ class Intake:
             on_fault=self._on_fault,
             node_of=self._nodes.of,
             standing=self._standing,
+            settled=self._settled,
         )
         self._nodes.keep_only(self._present)
         paused = {
@@ -223,6 +258,12 @@ class Intake:
 
         settled = (pod for node in problem.nodes for pod in node.pods if pod.spec.resource_claims)
         return cluster_devices(objects, (*problem.pods, *settled), uids, offers)
+
+    def _settled(self) -> Iterator[Pod]:
+        """Pods that need no place: they ended well, or others are evicted for them."""
+        for pod in self._context.state.all(Pod):
+            if pod.status.phase == "Succeeded" or (not pod.spec.node_name and evicts(pod)):
+                yield pod
 
     def _standing(self, node: str) -> tuple[Pod, ...]:
         pods = self._context.state.standing(node)

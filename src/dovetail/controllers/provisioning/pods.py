@@ -29,7 +29,14 @@ def provisionable(pod: Pod) -> bool:
         scheduled is not None
         and scheduled.status == "False"
         and scheduled.reason == "Unschedulable"
-        and not pod.spec.node_name
+        and waits(pod)
+    )
+
+
+def waits(pod: Pod) -> bool:
+    """True iff the pod is without a node, or others that go for it, and may have one."""
+    return (
+        not pod.spec.node_name
         and not evicts(pod)
         and not pod.terminal
         and not pod.deleting

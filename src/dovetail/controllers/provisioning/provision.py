@@ -237,7 +237,7 @@ class Provisioner:
         self._limited = frozenset()
         places = self._intake.places() | self._put_off()
         waiting, ignored, resting = await self._pending(places)
-        candidates = self._waiting.candidates(waiting)
+        candidates = self._waiting.candidates(waiting, self._intake.gangs(waiting))
         turn, self._ledger = take_turn(candidates, self._ledger, self._context.clock.now())
         self._metrics.set_aside(later=len(turn.later), failed=len(turn.aside), resting=resting)
         await self._publish_aside(turn)
@@ -306,7 +306,7 @@ class Provisioner:
         for pod, reason in left_out:
             if reason != NOT_FOR_US:
                 await failed(self._context, pod.key, reason)
-        pending, resting = self._vain.look(pending)
+        pending, resting = self._vain.look(pending, self._intake.gangs(pending))
         for one in resting:
             await failed(self._context, one.pod.key, one.message)
         return (*pending, *self._intake.moving()), len(left_out), len(resting)
@@ -576,3 +576,4 @@ class Provisioner:
         self._context.log.record("decision", **launch_decision(problem, plan, snapshot, bought))
         self._realised.bought(snapshot, bought)
         self._vain.bought(bought)
+        self._vain.bought_for(problem.gangs, plan)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dovetail.api import core, keda, namespaces, services, workloads
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -78,6 +79,7 @@ _OTHERS: tuple[type[Object], ...] = (
     services.ReplicationController,
     keda.ScaledObject,
     keda.ScaledJob,
+    *GANG_KINDS,
 )
 # Of a kind that has no view, what it recommends is read from the document.
 _VERTICAL = Listed("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "verticalpodautoscalers")

@@ -324,7 +324,7 @@ _OWN_NAMES = ("name", "pods", "requests")  # of a claim: what is its own
 _SHARED_NAMES = tuple(field.name for field in fields(PlannedClaim) if field.name not in _OWN_NAMES)
 _OWN, _SHARED = attrgetter(*_OWN_NAMES), attrgetter(*_SHARED_NAMES)
 _NAMED = msgspec.msgpack.Decoder(list[tuple[int, tuple[str, tuple[str, ...], dict[str, int]]]])
-_POD, _REASON = attrgetter("pod"), attrgetter("reason", "pools")
+_POD, _REASON = attrgetter("pod"), attrgetter("reason", "pools", "gang")
 _UNPLACED = msgspec.msgpack.Decoder(list[tuple[int, str]])
 # The kinds that a cluster has many of.
 _DECODERS: dict[type, msgspec.msgpack.Decoder[Any]] = {

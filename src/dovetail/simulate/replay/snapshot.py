@@ -31,6 +31,7 @@ _KEPT = (
     *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget", "NodePool"),
     *("EC2NodeClass", "KWOKNodeClass", "ScaledObject", "ScaledJob", "ReplicationController"),
     *("RuntimeClass", "LimitRange", "ResourceQuota", "CapacityBuffer", "PodTemplate", "NodeOverlay"),
+    *("PodGroup", "Workload"),
 )
 _REWRITTEN = ("NodePool", "EC2NodeClass")
 _OWN = ("ReplicaSet", "Job", "Pod")  # kept where no object of the snapshot owns them

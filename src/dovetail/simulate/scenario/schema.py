@@ -209,6 +209,7 @@ class Settings(Section, frozen=True, kw_only=True):
     efficiency_period: str = ""
     nominate_pods: bool = True
     surge: bool = False
+    gangs: bool = True
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
     # False: devices are allocated for claims, and nodes are planned for pods that have some.

@@ -51,6 +51,7 @@ def operator_settings(
         efficiency_period=parse_duration(given.efficiency_period) if given.efficiency_period else period,
         surge=given.surge,
         nominate_pods=given.nominate_pods,
+        gangs=given.gangs,
         gates=runtime.FeatureGates(
             capacity_buffer=given.feature_gates.capacity_buffer,
             node_repair=given.feature_gates.node_repair,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.meta import Condition, Object, condition
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.clock import SECOND, Clock, within
@@ -18,11 +20,13 @@ from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
 from dovetail.model.filters import Examination, examine_all, no_preemption
+from dovetail.model.gangs import marked
 from dovetail.model.resources import fits, pod_requests
 from dovetail.model.scores import best_node
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.devices import CANNOT, DYNAMIC_RESOURCES, KINDS, DynamicResources
 from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict, kind_of
+from dovetail.simulate.scheduler.gangs import Gangs, Lacking
 from dovetail.simulate.scheduler.hints import (
     LOOK_AT_PODS,
     after_binding,
@@ -66,6 +70,7 @@ class Scheduler:
         self._nominations = Nominations(self._cluster.view)
         self._feasibility = Feasibility(self._cluster, self._nominations, seed)
         self._recorder = Recorder(client, clock, component=NAME, verbatim=True)
+        self._gangs = Gangs()
         self._queue = SchedulingQueue()
         self._news = asyncio.Event()
 
@@ -75,6 +80,8 @@ class Scheduler:
             tasks.create_task(Informer(self._client, Namespace, self._namespace_changed).run())
             for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass):
                 tasks.create_task(Informer(self._client, kind, self._volume_changed).run())
+            for group in GANG_KINDS:
+                tasks.create_task(Informer(self._client, group, self._group_changed).run())
             tasks.create_task(Informer(self._client, PodDisruptionBudget, self._budget_changed).run())
             for of_devices in KINDS if self._devices is not None else ():
                 tasks.create_task(Informer(self._client, of_devices, self._device_changed).run())
@@ -98,6 +105,10 @@ class Scheduler:
             self._pod_changed("MODIFIED", pod)
         self._wake(lambda _, by: DYNAMIC_RESOURCES in by)
 
+    def _group_changed(self, change: EventType, group: Object) -> None:
+        self._gangs.group_changed(change, group)
+        self._wake(lambda pod, _: marked(pod))
+
     def _budget_changed(self, change: EventType, budget: PodDisruptionBudget) -> None:
         if change == "DELETED":
             self._cluster.budgets.pop(budget.key, None)
@@ -117,6 +128,9 @@ class Scheduler:
     def _pod_changed(self, change: EventType, pod: Pod) -> None:
         uid = pod.metadata.uid
         self._unclaimed.pop(uid, None)
+        self._gangs.pod_changed(change, pod)
+        if change == "ADDED" and marked(pod):
+            self._wake(lambda other, _: marked(other))  # its gang may be complete now
         if change == "DELETED" or pod.terminal:
             self._forget(pod)
             if self._cluster.unbind(pod.key):
@@ -207,6 +221,36 @@ class Scheduler:
         await within(self._clock, self._news, due - self._clock.now())
 
     async def _try(self, pod: Pod) -> None:
+        gang = self._gangs.lacking(pod)
+        if gang is not None:
+            await self._try_together(pod, gang)
+        else:
+            await self._try_alone(pod)
+
+    async def _try_together(self, pod: Pod, gang: Lacking) -> None:
+        """Nodes for all pods of the gang that wait, or for none while too few of them find one."""
+        placed, refused = list[Pod](), dict[str, Verdict]()
+        for one in filter(self._is_mine, gang.waiting):
+            verdict, _ = self._judge(one)
+            if verdict.nodes:
+                node = best_node(one, verdict.nodes, self._cluster.occupancy, self._seed, _DRAW)
+                self._cluster.bind(one, node.name)
+                placed.append(one)
+            else:
+                refused[one.key] = verdict
+        for one in placed:
+            self._cluster.unbind(one.key)
+        if gang.bound + len(placed) >= gang.minimum:
+            for one in (*placed, *((pod,) if pod.key in refused else ())):
+                await self._try_alone(one)
+            return
+        fits = f"pod group {gang.name}: {gang.bound + len(placed)} of {gang.minimum} pods find a node"
+        first = next(iter(refused.values()), Verdict((), fits, frozenset()))
+        await self._fail(
+            pod, replace(first, message=f"{fits}; {first.message}", preemption=None, keeps=False)
+        )
+
+    async def _try_alone(self, pod: Pod) -> None:
         verdict, found = self._judge(pod)
         meta = pod.metadata
         try:

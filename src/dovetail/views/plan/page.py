@@ -99,8 +99,9 @@ def _copies(copies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _left(item: Mapping[str, Any]) -> dict[str, Any]:
     """Per pool what the type that comes nearest fails, where that is known."""
-    nearest = item["nearestMiss"]
-    why = [f"{pool}: {nearest.get(pool, reason)}" for pool, reason in item["nodePools"].items()]
+    nearest = {} if item.get("gang") else item["nearestMiss"]
+    why = [item["gang"]] if item.get("gang") else []
+    why += [f"{pool}: {nearest.get(pool, reason)}" for pool, reason in item["nodePools"].items()]
     return {"pod": item["pod"], "pods": 1, "why": "; ".join(why) or item["reason"]}
 
 
