@@ -23,7 +23,11 @@ from dovetail.devices.claims import (
 )
 from dovetail.devices.pools import Candidate, Pool, published_pools, template_pools
 from dovetail.devices.search import MOST_LOOKS, Consumed, Given, Miss, Search, Use, all_joined, used
+from dovetail.model.cluster_devices import ClusterDevices
 from dovetail.model.devices import NO_DEVICES, DeviceId, TemplateDevices
+from dovetail.model.labels import INSTANCE_TYPE
+from dovetail.model.plan import PlannedClaim
+from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
 
 NO_TYPE = "no instance type can satisfy the allocation"
@@ -43,6 +47,15 @@ class World:
     shared: Mapping[DeviceId, Consumed] = field(default_factory=dict)  # of devices that claims share
     well_known: frozenset[str] = frozenset()
 
+    @staticmethod
+    def of(
+        devices: ClusterDevices, templates: Mapping[str, TemplateDevices], well_known: frozenset[str]
+    ) -> World:
+        """What a plan starts from."""
+        return World(
+            devices.classes, devices.slices, templates, devices.exclusive, devices.consumed, well_known
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -61,6 +74,19 @@ class AllocationError(ValueError):
     def __init__(self, text: str, misses: tuple[Miss, ...] = ()) -> None:
         super().__init__(text)
         self.misses = misses
+
+
+def node_target(node: ExistingNode) -> Target:
+    """A node that is there, or on its way up."""
+    kind = (node.labels.get(INSTANCE_TYPE, ""),)
+    return Target(
+        f"node {node.name}", kind, Requirements.from_labels(node.labels), node.name, node.initialized
+    )
+
+
+def claim_target(claim: PlannedClaim) -> Target:
+    """A node that a plan buys."""
+    return Target(f"claim {claim.name}", claim.instance_types, claim.requirements)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,12 @@ DEVICES = "pod has Dynamic Resource Allocation requirements that are not yet sup
 _SHOWN = 24  # characters of an amount that are read at a glance; larger ones are written as powers of ten
 
 
-def left_out(pod: Pod, index: VolumeIndex) -> str:
-    """Why no plan is made for the pod as it and its claims are now; "" when nothing stands against it."""
-    if claims_devices(pod):
+def left_out(pod: Pod, index: VolumeIndex, *, devices: bool = False) -> str:
+    """Why no plan is made for the pod as it and its claims are now; "" when nothing stands against it.
+
+    `devices`: plans know which devices there are.
+    """
+    if not devices and claims_devices(pod):
         return DEVICES
     name = excess(pod)
     return _too_much(pod, name) if name else ignored_reason(pod, index)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dovetail.devices.demand import solved_with_devices
+from dovetail.model.cluster_devices import claims_devices
 from dovetail.model.left_out import all_left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
@@ -67,6 +69,8 @@ def solve(
             return solve(asked, Budget(units), stop=stop, trace=trace)
 
         return whole_gangs(problem, (budget or Budget()).work, ask)
+    if problem.devices is not None and any(map(claims_devices, problem.pods)):
+        return solved_with_devices(problem, lambda rest: solve(rest, budget, stop=stop, trace=trace))
     broken = all_left_out(problem.pods, problem.volumes)
     if broken:
         usable = tuple(pod for pod in problem.pods if pod.key not in broken)

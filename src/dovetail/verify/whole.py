@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from dovetail.devices.allocator import AllocationError, Ledger, World, claim_target, node_target
 from dovetail.model import labels
+from dovetail.model.cluster_devices import ClusterDevices, claim_keys, claims_devices
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Pool, Problem
 from dovetail.verify.violation import Violation
@@ -49,13 +51,36 @@ def _accounting(problem: Problem, plan: Plan) -> Iterator[Violation]:
 
 
 def _devices(problem: Problem, plan: Plan) -> Iterator[Violation]:
-    """It is unknown which node has the devices that a pod claims."""
-    claiming = [pod for pod in problem.pods if pod.spec.resource_claims]
-    groups = [*(claim.pods for claim in plan.claims), *plan.existing.values()] if claiming else []
-    placed = {pod for pods in groups for pod in pods}
-    for pod in claiming:
-        if pod.key in placed:
-            yield Violation("devices", pod.key, "claims devices, but the plan has a place for it")
+    """Every pod gets the devices that it claims, on each type that its node may be; none is given twice."""
+    claiming = {pod.key: pod for pod in problem.pods if claims_devices(pod)}
+    if not claiming:
+        return
+    known = problem.devices
+    templates = {kind.name: kind.devices for pool in problem.pools for kind in pool.instance_types}
+    ledger = Ledger(World.of(known or ClusterDevices(), templates, problem.options.well_known))
+    nodes = {node.name: node for node in problem.nodes}
+    places = [
+        (node_target(nodes[name]), pods) for name, pods in sorted(plan.existing.items()) if name in nodes
+    ]
+    places += [(claim_target(claim), claim.pods) for claim in plan.claims]
+    for target, pods in places:
+        for pod in (claiming[key] for key in pods if key in claiming):
+            if known is None:
+                yield Violation("devices", pod.key, "claims devices, but the plan has a place for it")
+                continue
+            keys = claim_keys(pod)
+            try:
+                found = ledger.allocate(target, [known.claims[key] for key in keys if key in known.claims])
+            except AllocationError as error:
+                yield Violation("devices", pod.key, f"gets none at {target.id}: {error}")
+                continue
+            ledger.commit(found)
+            lost = [name for name in target.types if name not in found.types]
+            if lost or found.requirements:
+                where = f"types {', '.join(lost)}" if lost else f"nodes that are not {found.requirements}"
+                yield Violation("devices", pod.key, f"gets none at {target.id} on {where}")
+            if any(key not in known.claims for key in keys):
+                yield Violation("devices", pod.key, f"has a place at {target.id}, but lacks a claim")
 
 
 def _names(problem: Problem, plan: Plan) -> Iterator[Violation]:

@@ -101,12 +101,13 @@ class Intake:
         volumes = state.volumes()
         pending, left_out = list[Pod](), []
         mates = self._mates(places)
+        devices = state.device_objects() is not None
         in_use = InUse(volumes, lambda: self._using(places))
         for pod in state.pods_on(""):
             try:
                 if not (provisionable(pod) or pod.key in mates) or pod.key in places:
                     continue
-                reason = ignored(pod, volumes) or in_use.refuses(pod)
+                reason = ignored(pod, volumes, devices=devices) or in_use.refuses(pod)
             except Exception as error:
                 reason = f"it cannot be understood ({in_one_line(error)})"
                 self._on_fault(Fault(pod, in_one_line(error)))

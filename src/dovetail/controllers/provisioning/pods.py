@@ -62,11 +62,13 @@ def opted_out(pod: Pod) -> bool:
     )
 
 
-def ignored(pod: Pod, volumes: VolumeIndex) -> str:
-    """Why the pod is left out of every plan; "" for a pod that is not."""
+def ignored(pod: Pod, volumes: VolumeIndex, *, devices: bool = False) -> str:
+    """Why the pod is left out of every plan; "" for a pod that is not. `devices`: plans know of some."""
     if opted_out(pod):
         return NOT_FOR_US
-    return "; ".join(reason for reason in (*_selector_faults(pod), left_out(pod, volumes)) if reason)
+    return "; ".join(
+        reason for reason in (*_selector_faults(pod), left_out(pod, volumes, devices=devices)) if reason
+    )
 
 
 class InUse:

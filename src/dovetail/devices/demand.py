@@ -1,0 +1,298 @@
+"""Claims for devices as a plan's search sees them: amounts of made-up resources, and labels.
+
+The search knows resources and requirements alone. What pods of one kind of claims ask for becomes a row: how
+many such pods the devices of a type serve. What the search answers is checked by the allocator itself; where
+that refuses a node, pods of those claims are put on nodes of their own, and what is refused even so is left
+over. Rows only ever allow too much, but for pods of their own, so that a bound is one of the problem itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+
+from dovetail.api.codec import written
+from dovetail.api.core import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    SelectorRequirement,
+)
+from dovetail.api.devices import ResourceClaim
+from dovetail.devices.allocator import AllocationError, Ledger, Target, World, claim_target, node_target
+from dovetail.model.cluster_devices import ClusterDevices, claim_keys, claims_devices
+from dovetail.model.offering import InstanceType
+from dovetail.model.plan import Plan, Unschedulable
+from dovetail.model.problem import ExistingNode, Problem
+from dovetail.units.quantity import Quantity
+
+ROW = "devices.dovetail.sh/"  # prefix of the resources that stand for claims; no plan shows them
+# Pods of one kind of claims on one node that are counted; more are never held apart by their number alone.
+MOST_COUNTED = 64
+_PLENTY = 1 << 40
+_ALONE = f"{ROW}alone"
+_ROUNDS = 4  # plans that are made until the allocator agrees with all nodes of one
+
+SHARED = "its claim {claim} is shared with pod {pod}, which is not planned for yet"
+MISSING = 'resourceclaim "{claim}" not found'
+
+Solve = Callable[[Problem], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Pods whose claims ask for the same."""
+
+    row: str
+    claims: tuple[ResourceClaim, ...]  # of the first of them
+    placed: tuple[SelectorRequirement, ...]  # where devices can be used that are allocated already
+
+
+@dataclass
+class Demand:
+    """A problem with claims, on its way to one without."""
+
+    problem: Problem
+    devices: ClusterDevices
+    sorts: dict[bytes, Sort] = field(default_factory=dict)
+    by_pod: dict[str, Sort] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # pod -> why
+    # By identity: each type with what the search sees of it.
+    _types: dict[int, tuple[InstanceType, InstanceType]] = field(default_factory=dict)
+
+    @cached_property
+    def world(self) -> World:
+        kinds = {kind.name: kind.devices for pool in self.problem.pools for kind in pool.instance_types}
+        return World.of(self.devices, kinds, self.problem.options.well_known)
+
+    def read(self) -> None:
+        """Sort the pods by what they claim; pods that cannot be planned are refused, with the reason."""
+        users: dict[str, str] = {}
+        for pod in self.problem.pods:
+            if not claims_devices(pod):
+                continue
+            reason = self._read(pod, users)
+            if reason:
+                self.refused[pod.key] = reason
+
+    def _read(self, pod: Pod, users: dict[str, str]) -> str:
+        claims: list[ResourceClaim] = []
+        placed: list[SelectorRequirement] = []
+        for key in claim_keys(pod):
+            claim = self.devices.claims.get(key)
+            if claim is None:
+                return MISSING.format(claim=key)
+            allocation = claim.status.allocation
+            if allocation is None:
+                other = users.setdefault(key, pod.key)
+                if other != pod.key:
+                    return SHARED.format(claim=key, pod=other)
+                claims.append(claim)
+            elif allocation.node_selector is not None:
+                for term in allocation.node_selector.node_selector_terms:
+                    placed += term.match_expressions
+        content = written([claim.spec for claim in claims]) + written(placed)
+        sort = self.sorts.get(content)
+        if sort is None:
+            row = f"{ROW}{len(self.sorts)}" if claims else ""
+            sort = self.sorts[content] = Sort(row, tuple(claims), tuple(placed))
+        self.by_pod[pod.key] = sort
+        return ""
+
+    def encoded(self, alone: Collection[str]) -> Problem:
+        """The problem without claims; pods of the rows in `alone` share no node with others that claim."""
+        specs: dict[tuple[int, str], PodSpec] = {}
+        pods = []
+        for pod in self.problem.pods:
+            if pod.key in self.refused:
+                continue
+            sort = self.by_pod.get(pod.key)
+            if sort is not None:
+                memo = id(pod.spec), sort.row
+                if memo not in specs:
+                    specs[memo] = _rewritten(pod.spec, sort, sort.row in alone)
+                pod = msgspec.structs.replace(pod, spec=specs[memo])
+            pods.append(pod)
+        pools = tuple(
+            replace(pool, instance_types=tuple(self._type(kind) for kind in pool.instance_types))
+            for pool in self.problem.pools
+        )
+        return replace(
+            self.problem,
+            pods=tuple(pods),
+            pools=pools,
+            nodes=tuple(map(self._node, self.problem.nodes)),
+            devices=None,
+        )
+
+    def _type(self, kind: InstanceType) -> InstanceType:
+        known = self._types.get(id(kind))
+        if known is None:
+            rows = self._rows(Target("", (kind.name,), kind.requirements)) if self._has_any(kind) else {}
+            known = kind, (replace(kind, capacity={**kind.capacity, **rows}) if rows else kind)
+            self._types[id(kind)] = known
+        return known[1]
+
+    def _has_any(self, kind: InstanceType) -> bool:
+        """False only where no claim for a device can be met."""
+        return bool(kind.devices.slices or self.devices.slices) or self._asks_for_nothing
+
+    def _node(self, node: ExistingNode) -> ExistingNode:
+        rows = self._rows(node_target(node))
+        if not rows:
+            return node
+        return replace(node, allocatable={**node.allocatable, **rows}, capacity={**node.capacity, **rows})
+
+    def _rows(self, target: Target) -> dict[str, int]:
+        """How many pods of each sort the devices there serve, if no others are there."""
+        rows = {}
+        for sort in self.sorts.values():
+            if sort.row and (count := self._served(target, sort)):
+                rows[sort.row] = count if count < MOST_COUNTED else _PLENTY
+        return {**rows, _ALONE: _PLENTY} if rows else {}
+
+    def _served(self, target: Target, sort: Sort) -> int:
+        ledger = Ledger(self.world)
+        for number in range(MOST_COUNTED):
+            copies = [
+                msgspec.structs.replace(
+                    claim,
+                    metadata=msgspec.structs.replace(claim.metadata, name=f"{claim.metadata.name}-{number}"),
+                )
+                for claim in sort.claims
+            ]
+            try:
+                ledger.commit(ledger.allocate(target, copies))
+            except AllocationError:
+                return number
+        return MOST_COUNTED
+
+    def checked(self, plan: Plan) -> tuple[Plan, dict[str, str]]:
+        """The plan with the drivers of devices that are claimed, and pods that get no devices there."""
+        ledger = Ledger(self.world)
+        failed: dict[str, str] = {}
+        nodes = {node.name: node for node in self.problem.nodes}
+        for name, pods in sorted(plan.existing.items()):
+            self._fill(ledger, node_target(nodes[name]), pods, failed)
+        claims = []
+        for claim in plan.claims:
+            drivers = self._fill(ledger, claim_target(claim), claim.pods, failed)
+            requests = {name: amount for name, amount in claim.requests.items() if not name.startswith(ROW)}
+            claims.append(replace(claim, requests=requests, drivers=drivers))
+        return replace(plan, claims=tuple(claims)), failed
+
+    def _fill(
+        self, ledger: Ledger, target: Target, pods: Iterable[str], failed: dict[str, str]
+    ) -> tuple[str, ...]:
+        drivers: set[str] = set()
+        for pod in pods:
+            sort = self.by_pod.get(pod)
+            if sort is None or not sort.row:
+                continue
+            claims = [self.devices.claims[key] for key in self._keys[pod]]
+            try:
+                found = ledger.allocate(target, claims)
+            except AllocationError as error:
+                failed[pod] = _told(error)
+                continue
+            if found.types != target.types or found.requirements:
+                failed[pod] = "its devices would be found on some of the node's types only, or elsewhere"
+                continue
+            ledger.commit(found)
+            drivers.update(found.drivers)
+        return tuple(sorted(drivers))
+
+    @cached_property
+    def _asks_for_nothing(self) -> bool:
+        """True iff claims may be met without a device: they ask for no device, or for a number of none."""
+        return any(self._served(Target("", ("",)), sort) for sort in self.sorts.values() if sort.row)
+
+    @cached_property
+    def _keys(self) -> dict[str, tuple[str, ...]]:
+        return {pod.key: claim_keys(pod) for pod in self.problem.pods if pod.key in self.by_pod}
+
+    def nearest(self, pod: str) -> str:
+        """Why no type serves the pod's claims; "" where one does."""
+        sort = self.by_pod.get(pod)
+        if sort is None or not sort.row:
+            return ""
+        names = tuple(self.world.templates)
+        try:
+            Ledger(self.world).allocate(Target("", names), sort.claims)
+        except AllocationError as error:
+            return _told(error)
+        return ""
+
+
+def _told(error: AllocationError) -> str:
+    """Karpenter's words, and how near the nearest type came."""
+    near = max(
+        error.misses, key=lambda one: (one.found, sum(times for _, times in one.reasons)), default=None
+    )
+    text = f"allocating dynamic resources, {error}"
+    return text if near is None else f"{text}; nearest: {near}"
+
+
+def _rewritten(spec: PodSpec, sort: Sort, alone: bool) -> PodSpec:
+    """The pod as the search sees it: rows instead of claims, and where allocated devices are as a demand."""
+    rows = {}
+    if sort.row:
+        rows = {sort.row: Quantity(10**9), _ALONE: Quantity((_PLENTY if alone else 1) * 10**9)}
+    containers = []
+    for at, one in enumerate(spec.containers):
+        requests = {**one.resources.requests, **(rows if at == 0 else {})}
+        resources = ResourceRequirements(requests=requests, limits=one.resources.limits)
+        containers.append(msgspec.structs.replace(one, resources=resources))
+    inits = tuple(
+        msgspec.structs.replace(one, resources=msgspec.structs.replace(one.resources, claims=()))
+        for one in spec.init_containers
+    )
+    affinity = _placed(spec.affinity, sort.placed) if sort.placed else spec.affinity
+    return msgspec.structs.replace(
+        spec, containers=tuple(containers), init_containers=inits, resource_claims=(), affinity=affinity
+    )
+
+
+def _placed(affinity: Affinity | None, placed: tuple[SelectorRequirement, ...]) -> Affinity:
+    affinity = affinity or Affinity()
+    near = affinity.node_affinity or NodeAffinity()
+    terms = near.required.node_selector_terms if near.required is not None else (NodeSelectorTerm(),)
+    joined = tuple(
+        msgspec.structs.replace(term, match_expressions=(*term.match_expressions, *placed)) for term in terms
+    )
+    required = NodeSelector(node_selector_terms=joined)
+    return msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(near, required=required))
+
+
+def solved_with_devices(problem: Problem, solve: Solve) -> Plan:
+    """The plan of a problem whose pods claim devices, by a search that knows nothing of them."""
+    assert problem.devices is not None
+    demand = Demand(problem, problem.devices)
+    demand.read()
+    alone: set[str] = set()
+    work = 0
+    plan, failed = Plan(), dict[str, str]()
+    for number in range(_ROUNDS):
+        plan, failed = demand.checked(solve(demand.encoded(alone)))
+        work += plan.work
+        if not failed:
+            break
+        lonely = {demand.by_pod[pod].row for pod in failed}
+        if lonely <= alone or number == _ROUNDS - 2:
+            demand.refused |= failed
+        alone |= lonely
+    left = [_with_reason(one, demand) for one in plan.unschedulable]
+    left += [Unschedulable(pod, reason) for pod, reason in demand.refused.items()]
+    return replace(plan, unschedulable=tuple(sorted(left, key=lambda one: one.pod)), work=work)
+
+
+def _with_reason(item: Unschedulable, demand: Demand) -> Unschedulable:
+    near = demand.nearest(item.pod)
+    return replace(item, reason=near) if near else item

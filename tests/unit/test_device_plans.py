@@ -1,0 +1,133 @@
+"""Plans for pods that claim devices: nodes with the devices, none given twice, reasons for what is left."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.solve import mix
+from dovetail.api.codec import decode
+from dovetail.api.core import Pod
+from dovetail.api.devices import DeviceClass, ResourceClaim
+from dovetail.cloud.catalog.devices import devices as sold
+from dovetail.model.cluster_devices import ClusterDevices
+from dovetail.model.left_out import DEVICES
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.solver import solve
+from dovetail.verify import verify
+
+REAL = ("g5.12xlarge", "g6.48xlarge", "p4d.24xlarge", "g4dn.xlarge")
+CLASSES = {
+    name: decode(
+        {
+            "metadata": {"name": name},
+            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]},
+        },
+        DeviceClass,
+    )
+    for name, driver in (("gpu", "gpu.nvidia.com"), ("efa", "dra.net"))
+}
+ROOT = "resource.kubernetes.io/pcieRoot"
+OWN = 'device.attributes["gpu.nvidia.com"]'
+
+
+def claim(name: str, *requests: tuple[str, int, str], match: str = "") -> ResourceClaim:
+    body: dict[str, Any] = {
+        "requests": [
+            {
+                "name": f"r{at}",
+                "exactly": {
+                    "deviceClassName": kind,
+                    "count": count,
+                    "selectors": [{"cel": {"expression": text}}] if text else [],
+                },
+            }
+            for at, (kind, count, text) in enumerate(requests)
+        ]
+    }
+    if match:
+        body["constraints"] = [{"matchAttribute": match}]
+    return decode({"metadata": {"name": name, "namespace": "d"}, "spec": {"devices": body}}, ResourceClaim)
+
+
+def pod(name: str, *claims: str) -> Pod:
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "claims": [{"name": one} for one in claims]}
+    spec = {
+        "resourceClaims": [{"name": one, "resourceClaimName": one} for one in claims],
+        "containers": [{"name": "a", "resources": resources}],
+    }
+    return decode({"metadata": {"name": name, "namespace": "d"}, "spec": spec}, Pod)
+
+
+def problem(claims: list[ResourceClaim], pods: list[Pod], *, plain: int = 3) -> Problem:
+    """Every tenth type has the devices of a real one."""
+    made = mix.diverse(plain)
+    pools = tuple(
+        replace(
+            pool,
+            instance_types=tuple(
+                replace(kind, devices=sold(REAL[at // 10 % 4], None, gpus=True, efas=True))
+                if at % 10 == 0
+                else kind
+                for at, kind in enumerate(pool.instance_types)
+            ),
+        )
+        for pool in made.pools
+    )
+    known = ClusterDevices(classes=CLASSES, claims={one.key: one for one in claims})
+    return replace(made, pods=(*made.pods, *pods), pools=pools, devices=known)
+
+
+@pytest.mark.parametrize(
+    ("requests", "match", "drivers"),
+    [
+        ([("gpu", 1, "")], "", ("gpu.nvidia.com",)),
+        ([("gpu", 2, f'{OWN}.architecture == "Ampere"')], "", ("gpu.nvidia.com",)),
+        ([("gpu", 2, ""), ("efa", 1, "")], ROOT, ("dra.net", "gpu.nvidia.com")),
+    ],
+)
+def test_claims_are_planned_for(requests: Any, match: str, drivers: tuple[str, ...]) -> None:
+    claims = [claim(f"c{at}", *requests, match=match) for at in range(6)]
+    asked = problem(claims, [pod(f"p{at}", f"c{at}") for at in range(6)])
+    plan = solve(asked, Budget())
+    assert not plan.unschedulable
+    assert verify(asked, plan) == ()
+    nodes = [one for one in plan.claims if any(key.startswith("d/p") for key in one.pods)]
+    assert {one.drivers for one in nodes} == {drivers}
+    assert not any(name.startswith("devices.") for one in plan.claims for name in one.requests)
+
+
+def test_a_mix_shares_nodes_as_far_as_there_are_devices() -> None:
+    claims = [claim(f"c{at}", ("gpu", 1 + at % 3, "")) for at in range(9)]
+    asked = problem(claims, [pod(f"p{at}", f"c{at}") for at in range(9)])
+    plan = solve(asked, Budget())
+    assert not plan.unschedulable
+    assert verify(asked, plan) == ()
+
+
+def test_what_no_type_has_is_left_over_with_the_nearest_miss() -> None:
+    asked = problem(
+        [claim("c", ("gpu", 1, f'{OWN}.productName == "H900"'))], [pod("p", "c"), pod("q", "none")]
+    )
+    plan = solve(asked, Budget())
+    reasons = {item.pod: item.reason for item in plan.unschedulable}
+    assert set(reasons) == {"d/p", "d/q"}
+    assert 'claim "c" request "r0" wants 1 device' in reasons["d/p"]
+    assert "H900" in reasons["d/p"]
+    assert reasons["d/q"] == 'resourceclaim "d/none" not found'
+    assert verify(asked, plan) == ()
+
+
+def test_without_knowledge_of_devices_the_pod_waits() -> None:
+    asked = replace(problem([claim("c", ("gpu", 1, ""))], [pod("p", "c")]), devices=None)
+    assert [item.reason for item in solve(asked, Budget()).unschedulable] == [DEVICES]
+
+
+def test_the_checker_finds_a_device_that_is_given_twice() -> None:
+    claims = [claim(f"c{at}", ("gpu", 1, "")) for at in range(2)]
+    asked = problem(claims, [pod(f"p{at}", f"c{at}") for at in range(2)])
+    plan = solve(asked, Budget())
+    greedy = [claim("c0", ("gpu", 1, "")), claim("c1", ("gpu", 8, ""))]
+    assert asked.devices is not None
+    changed = replace(asked, devices=replace(asked.devices, claims={one.key: one for one in greedy}))
+    assert {one.rule for one in verify(changed, plan)} == {"devices"}
