@@ -114,8 +114,17 @@ def test_what_no_type_has_is_left_over_with_the_nearest_miss() -> None:
     assert set(reasons) == {"d/p", "d/q"}
     assert 'claim "c" request "r0" wants 1 device' in reasons["d/p"]
     assert "H900" in reasons["d/p"]
+    assert not any(item.pools for item in plan.unschedulable)
     assert reasons["d/q"] == 'resourceclaim "d/none" not found'
     assert verify(asked, plan) == ()
+
+
+def test_what_is_left_over_for_other_reasons_says_nothing_of_rows() -> None:
+    asked = problem([claim("c", ("gpu", 1, ""))], [pod("p", "c")])
+    asked = replace(asked, pools=tuple(replace(pool, limits={"cpu": 0}) for pool in asked.pools))
+    (left,) = [item for item in solve(asked, Budget()).unschedulable if item.pod == "d/p"]
+    assert left.reason or left.pools
+    assert "devices.dovetail" not in f"{left.reason} {left.pools}"
 
 
 def test_without_knowledge_of_devices_the_pod_waits() -> None:

@@ -52,6 +52,7 @@ from dovetail.base.guess import meant
 from dovetail.cli.messages import note
 from dovetail.cli.plan_classes import closed_pools, on_its_images
 from dovetail.cli.plan_copies import Copied, split, template_of, tied
+from dovetail.cli.plan_devices import with_devices
 from dovetail.cli.plan_overlays import overlaid
 from dovetail.cli.plan_sidecars import sidecars_of
 from dovetail.cli.region import refuse_unknown_region
@@ -62,6 +63,7 @@ from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.allowances import Quotas
+from dovetail.model.cluster_devices import claims_devices
 from dovetail.model.gangs import Groups
 from dovetail.model.offering import InstanceType
 from dovetail.model.pod_admission import PodAdmission
@@ -115,6 +117,8 @@ def read_problem(
         (item.object for item in pools if isinstance(item.object, NodePool)),
     )
     objects, copied = _read_cluster(reading, copying=copying)
+    if any(map(claims_devices, objects.pods)):  # each copy has claims of its own
+        objects, copied = _read_cluster(reading, copying=False)
     if not objects.pods and not objects.nodes:
         _refuse_what_is_elsewhere(reading)
     closed = closed_pools(manifests)
@@ -132,7 +136,7 @@ def read_problem(
         volume_price=volume_price,
         on_fault=_note_left_out,
     )
-    return built, copied
+    return with_devices(built, manifests), copied
 
 
 def asks_for_nodes(reading: Reading) -> bool:

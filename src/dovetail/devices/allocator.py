@@ -8,6 +8,7 @@ changes the cluster: the scheduler allocates in earnest, later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -23,7 +24,7 @@ from dovetail.devices.claims import (
 )
 from dovetail.devices.pools import Candidate, Pool, published_pools, template_pools
 from dovetail.devices.search import MOST_LOOKS, Consumed, Given, Miss, Search, Use, all_joined, used
-from dovetail.model.cluster_devices import ClusterDevices
+from dovetail.model.cluster_devices import ClusterDevices, claim_keys
 from dovetail.model.devices import NO_DEVICES, DeviceId, TemplateDevices
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.model.plan import PlannedClaim
@@ -138,6 +139,12 @@ class Ledger:
         self._given: dict[str, dict[str, list[Given]]] = {}  # target -> type -> devices
         self._held: dict[str, _Held] = {}
 
+    def fresh(self) -> Ledger:
+        """Another simulation of the same world; what was found out about devices is shared."""
+        other = Ledger.__new__(Ledger)
+        other.__dict__.update(self.__dict__, _given={}, _held={})
+        return other
+
     def allocate(self, target: Target, claims: Iterable[ResourceClaim]) -> Allocation:
         """Devices for the claims on each type of the target that has them; raises AllocationError."""
         requirements, types, fresh = target.requirements, target.types, []
@@ -192,6 +199,14 @@ class Ledger:
         return Allocation(
             target, tuple(found), _beyond(fixed, target.requirements), given, narrowed, tuple(misses)
         )
+
+    def settle(self, node: ExistingNode, claims: Mapping[str, ResourceClaim]) -> None:
+        """Pods with a place on the node hold devices there before any is allocated in the cluster."""
+        for pod in node.pods:
+            wanted = [claims[key] for key in claim_keys(pod) if key in claims]
+            if wanted:
+                with suppress(AllocationError):  # devices that others were quicker to take
+                    self.commit(self.allocate(node_target(node), wanted))
 
     def commit(self, allocation: Allocation) -> Target:
         """From now on the devices are taken; the target as it is then.

@@ -8,6 +8,7 @@ over. Rows only ever allow too much, but for pods of their own, so that a bound 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,6 +38,7 @@ ROW = "devices.dovetail.sh/"  # prefix of the resources that stand for claims; n
 # Pods of one kind of claims on one node that are counted; more are never held apart by their number alone.
 MOST_COUNTED = 64
 _PLENTY = 1 << 40
+_SHOWN_ROW = re.compile(rf'"{re.escape(ROW)}[^"]*":"[^"]*",?')  # in a reason
 _ALONE = f"{ROW}alone"
 _ROUNDS = 4  # plans that are made until the allocator agrees with all nodes of one
 
@@ -294,5 +296,9 @@ def solved_with_devices(problem: Problem, solve: Solve) -> Plan:
 
 
 def _with_reason(item: Unschedulable, demand: Demand) -> Unschedulable:
+    """The reason in words of devices; without the rows, of which nobody but the search knows."""
     near = demand.nearest(item.pod)
-    return replace(item, reason=near) if near else item
+    if near:
+        return Unschedulable(item.pod, near)
+    pools = {name: _SHOWN_ROW.sub("", text) for name, text in item.pools.items()}
+    return Unschedulable(item.pod, _SHOWN_ROW.sub("", item.reason), pools)

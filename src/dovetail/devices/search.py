@@ -15,8 +15,10 @@ from dovetail.model.requirement import Requirements
 from dovetail.units.quantity import Quantity
 
 # Devices that the search for one type looks at: a claim for 32 of 64 devices takes about 600, one that needs
-# its choices undone some thousand. 20,000 take 0.1 s. What takes more counts as not found.
-MOST_LOOKS = 20_000
+# its choices undone some thousand. 5,000 take 0.1 s. What takes more counts as not found.
+MOST_LOOKS = 5_000
+
+TOO_LONG = "looks, after which the search ends"
 
 Consumed = Mapping[str, int]  # dimension -> nanos
 PoolCounter = tuple[str, str, str, str]  # driver, pool, counter set, counter
@@ -186,7 +188,7 @@ class Search:
         far = self.furthest
         reasons = tuple(far.reasons.most_common())
         if self.looks < 0:
-            reasons = (("looks, after which the search ends", MOST_LOOKS),)
+            reasons = ((TOO_LONG, MOST_LOOKS),)
         return Miss(self.name, far.claim, far.request, far.wanted, far.found, reasons)
 
     def _request(self, claim: int, request: int) -> bool:

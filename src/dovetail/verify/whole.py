@@ -59,6 +59,8 @@ def _devices(problem: Problem, plan: Plan) -> Iterator[Violation]:
     templates = {kind.name: kind.devices for pool in problem.pools for kind in pool.instance_types}
     ledger = Ledger(World.of(known or ClusterDevices(), templates, problem.options.well_known))
     nodes = {node.name: node for node in problem.nodes}
+    for node in problem.nodes:
+        ledger.settle(node, known.claims if known is not None else {})
     places = [
         (node_target(nodes[name]), pods) for name, pods in sorted(plan.existing.items()) if name in nodes
     ]
