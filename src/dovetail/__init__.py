@@ -12,6 +12,7 @@ solve        Problem -> Plan            verify a checker of plans that shares no
 cluster      State and Snapshot
 kube         the API server's port      cloud  the provider's port
 devices      claims for devices: selectors, allocation (Dynamic Resource Allocation)
+gangs        nodes for enough pods of a group, or for none
 model        the rules as frozen values
 reading      files, folders and pipes as kubectl takes them, with the place of every field
 api          Kubernetes and Karpenter objects

@@ -8,9 +8,10 @@ import pytest
 from benchmarks.solve import mix
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
-from dovetail.api.devices import DeviceClass, ResourceClaim
+from dovetail.api.devices import CounterSet, Device, DeviceClass, ResourceClaim
 from dovetail.cloud.catalog.devices import devices as sold
 from dovetail.model.cluster_devices import ClusterDevices
+from dovetail.model.devices import TemplateDevices, TemplateSlice
 from dovetail.model.left_out import DEVICES
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve
@@ -103,6 +104,56 @@ def test_a_mix_shares_nodes_as_far_as_there_are_devices() -> None:
     plan = solve(asked, Budget())
     assert not plan.unschedulable
     assert verify(asked, plan) == ()
+
+
+def test_a_bound_holds_whichever_partitions_are_taken() -> None:
+    """The allocator takes the first that matches, all of the device: another choice serves four pods."""
+    parts = [("whole", 40), *((f"quarter-{at}", 10) for at in range(4))]
+    pool = {
+        "devices": [
+            {
+                "name": name,
+                "consumesCounters": [
+                    {"counterSet": "memory", "counters": {"memory": {"value": f"{size}Gi"}}}
+                ],
+            }
+            for name, size in parts
+        ],
+        "sharedCounters": [{"name": "memory", "counters": {"memory": {"value": "40Gi"}}}],
+    }
+    made = TemplateSlice(
+        "gpu.nvidia.com",
+        "gpus",
+        tuple(decode(one, Device) for one in pool["devices"]),
+        tuple(decode(one, CounterSet) for one in pool["sharedCounters"]),
+    )
+    asked = problem([claim(f"c{at}", ("gpu", 1, "")) for at in range(4)], [], plain=0)
+    pools = tuple(
+        replace(
+            one,
+            instance_types=tuple(
+                replace(kind, devices=TemplateDevices((made,))) for kind in one.instance_types
+            ),
+        )
+        for one in asked.pools
+    )
+    asked = replace(asked, pools=pools, pods=tuple(pod(f"p{at}", f"c{at}") for at in range(4)))
+    plan = solve(asked, Budget())
+    assert verify(asked, plan) == ()
+    assert len(plan.claims) == 4
+    # One node that has room for all four is enough where quarters are taken.
+    without = replace(asked, devices=None, pods=tuple(pod(f"p{at}") for at in range(4)))
+    assert 0 < plan.cost.lower_bound <= solve(without, Budget()).cost.hourly
+
+
+def test_pods_of_different_claims_share_the_devices_of_a_bound() -> None:
+    claims = [claim("c0", ("gpu", 4, ""), match=ROOT), claim("c1", ("gpu", 4, ""), match=ROOT)]
+    claims += [claim(f"c{at}", ("gpu", 1, "")) for at in range(2, 8)]
+    asked = problem(claims, [pod(f"p{at}", f"c{at}") for at in range(8)])
+    plan = solve(asked, Budget())
+    assert not plan.unschedulable
+    assert verify(asked, plan) == ()
+    assert plan.cost.lower_bound > 0.95 * plan.cost.hourly
 
 
 def test_what_no_type_has_is_left_over_with_the_nearest_miss() -> None:

@@ -16,9 +16,10 @@ from benchmarks.realised.workloads import workloads
 from benchmarks.solve import mix, rules
 from benchmarks.solve.crowded import mixed
 from dovetail.cli.question import Question
+from dovetail.model.plan import Step
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
 from dovetail.solve.budget import Deadline, Stop, never
-from dovetail.solve.solver import Step, solve
+from dovetail.solve.solver import solve
 from dovetail.testing.crowds import crowd
 from dovetail.testing.guests import node_class
 from dovetail.verify import verify

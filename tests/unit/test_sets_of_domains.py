@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.plan import Step
 from dovetail.model.problem import Problem
 from dovetail.solve.bound.scope import Kinds
 from dovetail.solve.bound.topology_domains import Domains
@@ -20,7 +21,7 @@ from dovetail.solve.bound.topology_model import Rows, topology_sites_of
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
-from dovetail.solve.solver import Step, solve
+from dovetail.solve.solver import solve
 from dovetail.testing.problems import Document, instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
 

@@ -182,6 +182,8 @@ def _found(reading: Reading) -> list[_Alike]:
             for container in (*spec.containers, *spec.init_containers):
                 asked = {*container.resources.requests, *container.resources.limits}
                 devices.update(asked & _DEVICES.keys())
+            if spec.resource_claims:  # what is known of EC2's devices by claims is of these alone
+                devices.add("nvidia.com/gpu")
     have = {category for one in found for category in one.categories}
     wanted = frozenset[str]().union(*(_DEVICES[name] for name in devices if not _DEVICES[name] & have))
     index = next((index for index, one in enumerate(found) if not one.own and not one.taints), None)

@@ -65,9 +65,11 @@ def rightsize(
     alone. What is proven holds for any way to pack them. The plan for either is looked for as long as
     --deadline says, 3s where it does not.
 
-    Examples: `dovetail rightsize --kubeconfig ~/.kube/config --prometheus http://prometheus:9090`,
-    `dovetail rightsize -f cluster.json.gz --usage cpu.json --usage memory.json --write sizes/`,
-    `dovetail rightsize -f examples/rightsize/cluster --usage examples/rightsize/week.json.gz`.
+    Examples:
+
+    - `dovetail rightsize --kubeconfig ~/.kube/config --prometheus http://prometheus:9090`
+    - `dovetail rightsize -f cluster.json.gz --usage cpu.json --usage memory.json --write sizes/`
+    - `dovetail rightsize -f examples/rightsize/cluster --usage examples/rightsize/week.json.gz`
 
     Parameters
     ----------

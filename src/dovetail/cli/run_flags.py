@@ -78,7 +78,7 @@ class Flags:
         YAML: the spread constraints that the cluster's scheduler gives to pods without any of their own, as
         podTopologySpread.defaultConstraints.
     ignore_dra_requests
-        false: claims for devices (Dynamic Resource Allocation) are watched, on Kubernetes 1.34 or newer.
+        false: nodes are bought for claims for devices (Dynamic Resource Allocation), from Kubernetes 1.34 on.
     repair_policies
         YAML: when nodes are past help and what is done with them then, as policies; the provider's own by
         default.

@@ -18,10 +18,10 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.controllers.provisioning.important import LITTLE, by_priority
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.model.plan import Plan
+from dovetail.model.plan import Plan, Step
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.budget import Deadline, SolveBudget, Stop, never
-from dovetail.solve.solver import Step, Trace, solve, untraced
+from dovetail.solve.solver import Trace, solve, untraced
 from dovetail.units.duration import format_duration
 
 if TYPE_CHECKING:

@@ -3,13 +3,20 @@
 The search knows resources and requirements alone. What pods of one kind of claims ask for becomes a row: how
 many such pods the devices of a type serve. What the search answers is checked by the allocator itself; where
 that refuses a node, pods of those claims are put on nodes of their own, and what is refused even so is left
-over. Rows only ever allow too much, but for pods of their own, so that a bound is one of the problem itself.
+over.
+
+A bound has to hold whatever devices are chosen. The rows of claims with one request, for whole or shared
+devices, count what any choice serves at most: each device that matches is as good as another. Where choices
+differ (partitions, several requests, constraints, alternatives, all devices), and where pods were put on
+nodes of their own, the bound is asked for anew, of rows that say no more than that each pod takes so many
+devices of those that there are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,11 +33,21 @@ from dovetail.api.core import (
     ResourceRequirements,
     SelectorRequirement,
 )
-from dovetail.api.devices import ResourceClaim
-from dovetail.devices.allocator import AllocationError, Ledger, Target, World, claim_target, node_target
+from dovetail.api.devices import DeviceRequest, ResourceClaim
+from dovetail.devices.allocator import (
+    Allocation,
+    AllocationError,
+    Ledger,
+    Target,
+    World,
+    claim_target,
+    node_target,
+)
+from dovetail.devices.claims import Alternative, Answers, ClaimError, ready
+from dovetail.devices.pools import template_pools
 from dovetail.model.cluster_devices import ClusterDevices, claim_keys, claims_devices
 from dovetail.model.offering import InstanceType
-from dovetail.model.plan import Plan, Unschedulable
+from dovetail.model.plan import Cost, Plan, Unschedulable
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.units.quantity import Quantity
 
@@ -40,12 +57,14 @@ MOST_COUNTED = 64
 _PLENTY = 1 << 40
 _SHOWN_ROW = re.compile(rf'"{re.escape(ROW)}[^"]*":"[^"]*",?')  # in a reason
 _ALONE = f"{ROW}alone"
+_TAKEN = f"{ROW}taken"  # devices, of whatever kind: pods of different claims share those of a node
 _ROUNDS = 4  # plans that are made until the allocator agrees with all nodes of one
+_SHARE = 4  # plans after the first, and a bound, have what work is left, and at least this part of all of it
 
 SHARED = "its claim {claim} is shared with pod {pod}, which is not planned for yet"
 MISSING = 'resourceclaim "{claim}" not found'
 
-Solve = Callable[[Problem], Plan]
+Ask = Callable[[Problem, int], Plan]  # a plan with so much work
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +74,11 @@ class Sort:
     row: str
     claims: tuple[ResourceClaim, ...]  # of the first of them
     placed: tuple[SelectorRequirement, ...]  # where devices can be used that are allocated already
+
+    @property
+    def least(self) -> int:
+        """Devices that each pod takes at least."""
+        return sum(_least(one) for claim in self.claims for one in claim.spec.devices.requests)
 
 
 @dataclass
@@ -66,6 +90,8 @@ class Demand:
     sorts: dict[bytes, Sort] = field(default_factory=dict)
     by_pod: dict[str, Sort] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # pod -> why
+    loose: set[str] = field(default_factory=set)  # rows that may count fewer pods than a better choice serves
+    _answers: Answers = field(default_factory=Answers)
     # By identity: each type with what the search sees of it.
     _types: dict[int, tuple[InstanceType, InstanceType]] = field(default_factory=dict)
 
@@ -110,9 +136,41 @@ class Demand:
 
     def encoded(self, alone: Collection[str]) -> Problem:
         """The problem without claims; pods of the rows in `alone` share no node with others that claim."""
+        return self._encoded(self.problem.pods, alone, self._type, self._node)
+
+    def bounding(self, pods: Collection[str]) -> Problem:
+        """The question what these pods must cost, with rows that count no fewer than any choice serves."""
+
+        def loosened(amounts: Mapping[str, int], devices: int) -> dict[str, int]:
+            most = {sort.row: devices // max(1, sort.least) for sort in self.sorts.values()}
+            return {
+                name: max(amount, most[name]) if name in self.loose else amount
+                for name, amount in amounts.items()
+            }
+
+        def kind(one: InstanceType) -> InstanceType:
+            seen = self._type(one)
+            if seen is one:
+                return seen
+            return replace(seen, capacity=loosened(seen.capacity, self._devices_of(one)))
+
+        def node(one: ExistingNode) -> ExistingNode:
+            seen = self._node(one)
+            return seen if seen is one else replace(seen, allocatable=loosened(seen.allocatable, _PLENTY))
+
+        asked = tuple(pod for pod in self.problem.pods if pod.key in pods)
+        return self._encoded(asked, (), kind, node)
+
+    def _encoded(
+        self,
+        asked: Iterable[Pod],
+        alone: Collection[str],
+        kind: Callable[[InstanceType], InstanceType],
+        node: Callable[[ExistingNode], ExistingNode],
+    ) -> Problem:
         specs: dict[tuple[int, str], PodSpec] = {}
         pods = []
-        for pod in self.problem.pods:
+        for pod in asked:
             if pod.key in self.refused:
                 continue
             sort = self.by_pod.get(pod.key)
@@ -123,21 +181,21 @@ class Demand:
                 pod = msgspec.structs.replace(pod, spec=specs[memo])
             pods.append(pod)
         pools = tuple(
-            replace(pool, instance_types=tuple(self._type(kind) for kind in pool.instance_types))
-            for pool in self.problem.pools
+            replace(pool, instance_types=tuple(map(kind, pool.instance_types))) for pool in self.problem.pools
         )
         return replace(
             self.problem,
             pods=tuple(pods),
             pools=pools,
-            nodes=tuple(map(self._node, self.problem.nodes)),
+            nodes=tuple(map(node, self.problem.nodes)),
             devices=None,
         )
 
     def _type(self, kind: InstanceType) -> InstanceType:
         known = self._types.get(id(kind))
         if known is None:
-            rows = self._rows(Target("", (kind.name,), kind.requirements)) if self._has_any(kind) else {}
+            target = Target("", (kind.name,), kind.requirements)
+            rows = self._rows(target, self._devices_of(kind)) if self._has_any(kind) else {}
             known = kind, (replace(kind, capacity={**kind.capacity, **rows}) if rows else kind)
             self._types[id(kind)] = known
         return known[1]
@@ -147,18 +205,42 @@ class Demand:
         return bool(kind.devices.slices or self.devices.slices) or self._asks_for_nothing
 
     def _node(self, node: ExistingNode) -> ExistingNode:
-        rows = self._rows(node_target(node))
+        rows = self._rows(node_target(node), _PLENTY)
         if not rows:
             return node
         return replace(node, allocatable={**node.allocatable, **rows}, capacity={**node.capacity, **rows})
 
-    def _rows(self, target: Target) -> dict[str, int]:
+    def _devices_of(self, kind: InstanceType) -> int:
+        """How many devices a node of the type has for claims; plenty where some are shared, or elsewhere."""
+        if self.devices.slices:
+            return _PLENTY
+        pools = template_pools(kind.devices)
+        matching = [
+            one
+            for pool in pools
+            for one in pool.candidates
+            if any(self._answers.matches(alternative, one) for alternative in self._alternatives)
+        ]
+        return _PLENTY if any(one.device.allow_multiple_allocations for one in matching) else len(matching)
+
+    @cached_property
+    def _alternatives(self) -> tuple[Alternative, ...]:
+        """All ways to meet a request of any claim."""
+        found: list[Alternative] = []
+        for sort in self.sorts.values():
+            for claim in sort.claims:
+                with suppress(ClaimError):
+                    sound = ready(claim, self.devices.classes)
+                    found += (one for request in sound.requests for one in request)
+        return tuple(found)
+
+    def _rows(self, target: Target, devices: int) -> dict[str, int]:
         """How many pods of each sort the devices there serve, if no others are there."""
         rows = {}
         for sort in self.sorts.values():
             if sort.row and (count := self._served(target, sort)):
                 rows[sort.row] = count if count < MOST_COUNTED else _PLENTY
-        return {**rows, _ALONE: _PLENTY} if rows else {}
+        return {**rows, _ALONE: _PLENTY, _TAKEN: devices} if rows else {}
 
     def _served(self, target: Target, sort: Sort) -> int:
         ledger = Ledger(self.world)
@@ -171,9 +253,12 @@ class Demand:
                 for claim in sort.claims
             ]
             try:
-                ledger.commit(ledger.allocate(target, copies))
+                found = ledger.allocate(target, copies)
             except AllocationError:
                 return number
+            ledger.commit(found)
+            if not number and _choices_differ(sort.claims, found):
+                self.loose.add(sort.row)
         return MOST_COUNTED
 
     def checked(self, plan: Plan) -> tuple[Plan, dict[str, str]]:
@@ -233,6 +318,26 @@ class Demand:
         return ""
 
 
+def _least(request: DeviceRequest) -> int:
+    forms = (request.exactly,) if request.exactly is not None else request.first_available
+    return min((1 if one.count is None else one.count for one in forms), default=0)
+
+
+def _choices_differ(claims: Collection[ResourceClaim], found: Allocation) -> bool:
+    """False only where other such pods are served alike, whichever of the devices that match is taken."""
+    if len(claims) != 1:
+        return True
+    (claim,) = claims
+    spec = claim.spec.devices
+    if len(spec.requests) != 1 or spec.constraints:
+        return True
+    exactly = spec.requests[0].exactly
+    if exactly is None or exactly.allocation_mode == "All":
+        return True
+    given = (one for by_type in found.given.values() for devices in by_type.values() for one in devices)
+    return any(one.candidate.counters for one in given)
+
+
 def _told(error: AllocationError) -> str:
     """Karpenter's words, and how near the nearest type came."""
     near = max(
@@ -246,7 +351,8 @@ def _rewritten(spec: PodSpec, sort: Sort, alone: bool) -> PodSpec:
     """The pod as the search sees it: rows instead of claims, and where allocated devices are as a demand."""
     rows = {}
     if sort.row:
-        rows = {sort.row: Quantity(10**9), _ALONE: Quantity((_PLENTY if alone else 1) * 10**9)}
+        amounts = {sort.row: 1, _ALONE: _PLENTY if alone else 1, _TAKEN: sort.least}
+        rows = {name: Quantity(amount * 10**9) for name, amount in amounts.items() if amount}
     containers = []
     for at, one in enumerate(spec.containers):
         requests = {**one.resources.requests, **(rows if at == 0 else {})}
@@ -273,26 +379,43 @@ def _placed(affinity: Affinity | None, placed: tuple[SelectorRequirement, ...]) 
     return msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(near, required=required))
 
 
-def solved_with_devices(problem: Problem, solve: Solve) -> Plan:
-    """The plan of a problem whose pods claim devices, by a search that knows nothing of them."""
+def solved_with_devices(problem: Problem, work: int, ask: Ask) -> Plan:
+    """The plan of a problem whose pods claim devices, by a search that knows nothing of them.
+
+    Asks for one plan where the allocator agrees with it, for _ROUNDS at most, and for a bound where theirs
+    does not hold.
+    """
     assert problem.devices is not None
     demand = Demand(problem, problem.devices)
     demand.read()
+    if not problem.places:
+        demand.encoded(())  # which tells the rows that are loose
+        return ask(replace(demand.bounding({pod.key for pod in problem.pods}), places=False), work)
     alone: set[str] = set()
-    work = 0
+    used = 0
     plan, failed = Plan(), dict[str, str]()
     for number in range(_ROUNDS):
-        plan, failed = demand.checked(solve(demand.encoded(alone)))
-        work += plan.work
+        plan, failed = demand.checked(ask(demand.encoded(alone), max(work - used, work // _SHARE, 1)))
+        used += plan.work
         if not failed:
             break
         lonely = {demand.by_pod[pod].row for pod in failed}
         if lonely <= alone or number == _ROUNDS - 2:
             demand.refused |= failed
         alone |= lonely
+    if plan.claims and (alone or demand.loose):
+        placed = {pod for claim in plan.claims for pod in claim.pods}
+        placed.update(pod for pods in plan.existing.values() for pod in pods)
+        asked = demand.bounding(placed)
+        bound = ask(asked, max(work - used, work // _SHARE, 1))
+        used += bound.work
+        if bound.unschedulable:  # then it is one for fewer pods
+            bound = ask(replace(asked, places=False), max(work - used, work // _SHARE, 1))
+            used += bound.work
+        plan = replace(plan, cost=Cost(plan.cost.hourly, bound.cost.lower_bound), proof=bound.proof)
     left = [_with_reason(one, demand) for one in plan.unschedulable]
     left += [Unschedulable(pod, reason) for pod, reason in demand.refused.items()]
-    return replace(plan, unschedulable=tuple(sorted(left, key=lambda one: one.pod)), work=work)
+    return replace(plan, unschedulable=tuple(sorted(left, key=lambda one: one.pod)), work=used)
 
 
 def _with_reason(item: Unschedulable, demand: Demand) -> Unschedulable:

@@ -197,3 +197,18 @@ class Plan:
     def refused(self) -> tuple[str, ...]:
         """The others of them: no place was found for these."""
         return tuple(item.pod for item in self.unschedulable if not item.untried)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is known of a plan after a phase of the search. Money in nano-dollars per hour."""
+
+    phase: str
+    work: int  # units so far
+    cost: int
+    bound: int
+    nodes: int
+    left: int  # pods without a place
+    columns: int  # patterns that column generation found so far
+    moves: int  # that were tried so far
+    given_up: bool = False  # True iff the deadline came within the phase

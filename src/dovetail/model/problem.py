@@ -10,7 +10,7 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.base.clock import SECOND
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
-from dovetail.model.cluster_devices import ClusterDevices
+from dovetail.model.cluster_devices import ClusterDevices, claims_devices
 from dovetail.model.gangs import Gang
 from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
@@ -124,6 +124,11 @@ class Problem:
     buys: bool = True
     # False iff only what the pods must cost is asked, as far as it is proven at once: none has a place then.
     places: bool = True
+
+    @property
+    def claims_devices(self) -> bool:
+        """True iff pods claim devices, and it is known which there are."""
+        return self.devices is not None and any(map(claims_devices, self.pods))
 
     def extra(self, pool: Pool) -> int:
         """Nano-dollars per hour that a node of the pool costs besides its instance."""

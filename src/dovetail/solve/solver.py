@@ -8,19 +8,18 @@ best plan so far.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dovetail.devices.demand import solved_with_devices
-from dovetail.model.cluster_devices import claims_devices
+from dovetail.gangs import whole_gangs
 from dovetail.model.left_out import all_left_out
-from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
+from dovetail.model.plan import OUT_OF_TIME, Plan, Step, Unschedulable
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.assign.strategies import Strategy, fuller
 from dovetail.solve.assign.topology_rules import matters
 from dovetail.solve.budget import LITTLE, Late, SolveBudget, Stop, never
 from dovetail.solve.build.opened_domains import merged
 from dovetail.solve.build.write import by_pod
-from dovetail.solve.gangs import whole_gangs
 from dovetail.solve.instance.shared_quotas import overdrawn
 from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
@@ -31,21 +30,6 @@ from dovetail.solve.tolerances import CLOSE, GAP, PASSES
 # come to an end (8 crowds of 5,000 to 20,000 pods of 150 to 700 classes, first plans after half the time).
 _CROWD = 5_000
 _CHEAP = 100_000  # units: so much is spent in any case before pods are left out that had a place alone
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is known after a phase. Money in nano-dollars per hour."""
-
-    phase: str
-    work: int  # units so far
-    cost: int
-    bound: int
-    nodes: int
-    left: int  # pods without a place
-    columns: int  # patterns that column generation found so far
-    moves: int  # that were tried so far
-    given_up: bool = False  # True iff the deadline came within the phase
 
 
 Trace = Callable[[Step], None]
@@ -63,21 +47,20 @@ def solve(
     Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up. `trace` is
     called after each phase.
     """
+    units = (budget or Budget()).work
+
+    def ask(asked: Problem, units: int) -> Plan:
+        return solve(asked, Budget(units), stop=stop, trace=trace)
+
     if problem.gangs and problem.buys and problem.places:
-
-        def ask(asked: Problem, units: int) -> Plan:
-            return solve(asked, Budget(units), stop=stop, trace=trace)
-
-        return whole_gangs(problem, (budget or Budget()).work, ask)
-    if problem.devices is not None and any(map(claims_devices, problem.pods)):
-        return solved_with_devices(problem, lambda rest: solve(rest, budget, stop=stop, trace=trace))
-    broken = all_left_out(problem.pods, problem.volumes)
-    if broken:
-        usable = tuple(pod for pod in problem.pods if pod.key not in broken)
-        plan = solve(replace(problem, pods=usable), budget, stop=stop, trace=trace)
+        return whole_gangs(problem, units, ask)
+    if problem.claims_devices:
+        return solved_with_devices(problem, units, ask)
+    if broken := all_left_out(problem.pods, problem.volumes):
+        plan = ask(replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in broken)), units)
         hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
         return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=by_pod)))
-    work = SolveBudget(budget or Budget(), stop)
+    work = SolveBudget(Budget(units), stop)
     if not problem.places:
         return replace(Search(SolveContext(problem, work), {}, Strategy()).bounded(), work=work.used)
     plan, context = _best(SolveContext(problem, work), trace)
@@ -143,8 +126,7 @@ class _Solve:
             self.best = other
 
     def _welcome(self, left: int, hourly: int) -> bool:
-        plan = self.best.plan
-        return (left, hourly) < (len(plan.unschedulable), plan.cost.hourly)
+        return (left, hourly) < (len(self.best.plan.unschedulable), self.best.plan.cost.hourly)
 
     def once_more(self) -> None:
         """A stage begins: there is more work for each packing and each proof than there was."""

@@ -295,8 +295,7 @@ def _capacities(question: Question) -> None:
 
 def _columns(question: Question) -> None:
     assert question.dual_values is not None
-    known = max(question.linear.bound, question.known)
-    found = question.proofs.columns(question.dual_values, known)
+    found = question.proofs.columns(question.dual_values, max(question.linear.bound, question.known))
     question.linear = max(question.linear, found, key=lambda proof: proof.bound)
 
 

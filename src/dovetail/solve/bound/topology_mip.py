@@ -157,8 +157,7 @@ class TopologyBound:
     def _note(self, key: object, ruled: Ruled, following: _Next | None) -> None:
         self._known[key] = replace(ruled, bound=max(ruled.bound, self._known.get(key, Ruled()).bound))
         self.targets = ruled.targets or self.targets
-        if ruled.answers:
-            self.answers, self.cost = ruled.answers, ruled.cost
+        self.answers, self.cost = (ruled.answers, ruled.cost) if ruled.answers else (self.answers, self.cost)
         if following is not None:
             self._next[key] = following
 
