@@ -6,7 +6,15 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
+from dovetail.api.gangs import GANG_KINDS
 from tests.cluster.controlplane.start import ControlPlane
+
+# Rights that a cluster without gangs has no use for: these kinds are asked for, and are not there.
+OF_GANGS = frozenset(
+    (verb, f"{kind.API_VERSION.partition('/')[0]}/{kind.PLURAL}")
+    for kind in GANG_KINDS
+    for verb in ("list", "watch")
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)

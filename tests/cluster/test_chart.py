@@ -161,6 +161,7 @@ def test_settings_become_variables() -> None:
         "LOG_LEVEL": "info",
         "LOG_OUTPUT_PATHS": "stdout",
         "LOG_ERROR_OUTPUT_PATHS": "stderr",
+        "GANGS": "true",
         "METRICS_PORT": "8080",
         "HEALTH_PROBE_PORT": "8081",
         "AMI_REFRESH_INTERVAL": "1m",
@@ -354,7 +355,8 @@ def test_the_controller_may_watch_what_it_watches_and_nothing_else(
     named = f"settings: {{clusterName: demo, provider: {provider}}}\n"
     found = render("dovetail", named + more)
     rules = found["ClusterRole", "dovetail"]["rules"]
-    kinds = watched(((node_class.API_VERSION.partition("/")[0], node_class.KIND),), spreading=spreading)
+    group = node_class.API_VERSION.partition("/")[0]
+    kinds = watched(((group, node_class.KIND),), spreading=spreading, gangs=True)
     assert _rights(rules, "list", "watch") == {
         (kind.API_VERSION.rpartition("/")[0], kind.PLURAL) for kind in kinds
     }
@@ -378,7 +380,7 @@ def test_nodes_that_kwok_plays_may_be_rebooted_where_they_are_repaired() -> None
 def test_buffers_are_watched_and_told_of_where_their_gate_is_open() -> None:
     opened = "settings: {clusterName: demo, featureGates: {capacityBuffer: true}}\n"
     rules = render("dovetail", opened)["ClusterRole", "dovetail"]["rules"]
-    kinds = watched((("karpenter.k8s.aws", "EC2NodeClass"),), buffers=True)
+    kinds = watched((("karpenter.k8s.aws", "EC2NodeClass"),), buffers=True, gangs=True)
     assert _rights(rules, "list", "watch") == {
         (kind.API_VERSION.rpartition("/")[0], kind.PLURAL) for kind in kinds
     }

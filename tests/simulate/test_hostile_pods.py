@@ -70,10 +70,10 @@ def test_a_pod_that_cannot_be_understood_gets_an_event_and_costs_itself(
 ) -> None:
     judged = intake.ignored
 
-    def hostile(item: Pod, volumes: VolumeIndex) -> str:
+    def hostile(item: Pod, volumes: VolumeIndex, *, devices: bool) -> str:
         if item.key in BAD:
             raise OverflowError("too large")
-        return judged(item, volumes)
+        return judged(item, volumes, devices=devices)
 
     monkeypatch.setattr(intake, "ignored", hostile)
 

@@ -126,11 +126,12 @@ def test_a_real_prometheus(tmp_path: Path) -> None:
     command = (*command, "--web.listen-address=127.0.0.1:0")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        port = ""
+        port, ready = "", False
         try:
-            for line in server.stderr:
+            for line in server.stderr:  # the two lines come in either order
                 port = port or "".join(re.findall(r'Listening on" address=127.0.0.1:(\d+)', line))
-                if "ready to receive web requests" in line:
+                ready = ready or "ready to receive web requests" in line
+                if port and ready:
                     break
             asked = Prometheus(f"http://127.0.0.1:{port}")
             found = asyncio.run(asked.read())

@@ -12,6 +12,5 @@ bound       what it must cost: relaxation, provers, the bound that knows rules b
 build       a plan as it grows: insertion, guided construction, opened domains, reasons, writing
 search_state   the encoded problem that all phases share, answers with their proofs
 search, neighbourhood   one pass, moves between answers
-gangs       pods that need each other: all of them, or none
 solver      the door, and the phases in their order
 """

@@ -289,6 +289,7 @@ SETTINGS = (
     "subnetRefreshInterval",
     "securityGroupRefreshInterval",
     "legacyNodeRepair",
+    "gangs",
     "featureGates",
     "awsFeatureGates",
     "provider",
