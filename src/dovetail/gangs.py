@@ -8,24 +8,21 @@ then tried again beside what has a place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
 from dovetail.model.gangs import Gang
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
-from dovetail.model.problem import Problem
+from dovetail.model.problem import Ask, Problem, Questions
 
 # Plans without ever more gangs that come out broken, before all of them are left out.
 MOST_BROKEN = 3
 # Plans with some of them once more, half of them first: then as many fewer as are broken again.
 MOST_TRIED = 4
-# Plans after the first have what work it left, and at least this part of all of it.
-SHARE = 4
 
 Key = tuple[str, str]  # kind and name of a gang
 _NOTHING = "nothing is bought for it"
-Ask = Callable[[Problem, int], Plan]  # a plan with so much work
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ def whole_gangs(problem: Problem, work: int, ask: Ask) -> Plan:
     The bound of its cost holds for the pods that have a place, as that of any plan. Asks for one plan where
     no gang is broken, and for MOST_BROKEN + MOST_TRIED + 2 at most.
     """
-    asking = _Asking(problem, work, ask)
+    asking = _Asking(problem, Questions(work, ask))
     gangs = tuple(_here(problem))
     out = {gang.key: _short(gang) for gang in gangs if gang.short}
     whole = tuple(gang for gang in gangs if not gang.short)
@@ -97,21 +94,20 @@ def _once_more(
 
 
 class _Asking:
-    """Asks about the problem without some gangs, each time with what work is left."""
+    """Asks about the problem without some gangs."""
 
-    def __init__(self, problem: Problem, work: int, ask: Ask) -> None:
+    def __init__(self, problem: Problem, questions: Questions) -> None:
         self._problem = problem
-        self._work = work
-        self._ask = ask
-        self.used = 0
+        self._questions = questions
 
     def without(self, broken: Iterable[_Broken]) -> Plan:
         out = {pod for one in broken for pod in one.gang.pods}
         pods = tuple(pod for pod in self._problem.pods if pod.key not in out)
-        work = max(self._work - self.used, self._work // SHARE, 1)
-        plan = self._ask(replace(self._problem, pods=pods, gangs=()), work)
-        self.used += plan.work
-        return plan
+        return self._questions.plan(replace(self._problem, pods=pods, gangs=()))
+
+    @property
+    def used(self) -> int:
+        return self._questions.used
 
 
 def _here(problem: Problem) -> Iterable[Gang]:

@@ -11,8 +11,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from dovetail.cluster.devices import DeviceObjects, cluster_devices, unpublished
-from dovetail.model.cluster_devices import ClusterDevices, claim_keys, claims_devices
-from dovetail.model.devices import DeviceId
+from dovetail.model.devices import ClusterDevices, DeviceId, claim_keys, claims_devices
 from dovetail.units.quantity import parse_quantity
 
 DRIVER = "gpu.example.com"

@@ -10,8 +10,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.api.devices import CounterSet, Device, DeviceClass, ResourceClaim
 from dovetail.cloud.catalog.devices import devices as sold
-from dovetail.model.cluster_devices import ClusterDevices
-from dovetail.model.devices import TemplateDevices, TemplateSlice
+from dovetail.model.devices import ClusterDevices, TemplateDevices, TemplateSlice
 from dovetail.model.left_out import DEVICES
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve

@@ -13,7 +13,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.meta import Meta
 from dovetail.cloud.catalog.devices import devices
 from dovetail.cluster.devices import DeviceObjects, cluster_devices
-from dovetail.model.cluster_devices import claims_devices
+from dovetail.model.devices import claims_devices
 from dovetail.model.problem import Pool, Problem
 from dovetail.reading import Manifest
 

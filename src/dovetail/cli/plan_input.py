@@ -63,7 +63,7 @@ from dovetail.cluster.daemons import DaemonPods
 from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.allowances import Quotas
-from dovetail.model.cluster_devices import claims_devices
+from dovetail.model.devices import claims_devices
 from dovetail.model.gangs import Groups
 from dovetail.model.offering import InstanceType
 from dovetail.model.pod_admission import PodAdmission

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from dovetail.api.core import Pod
 from dovetail.api.devices import Allocation, DeviceClass, DeviceResult, ResourceClaim, ResourceSlice
 from dovetail.base.memo import by_identity
-from dovetail.model.cluster_devices import ClusterDevices, claim_keys
-from dovetail.model.devices import DeviceId
+from dovetail.model.devices import ClusterDevices, DeviceId, claim_keys
 from dovetail.units.quantity import Quantity
 
 

@@ -17,7 +17,7 @@ from dovetail.controllers.nodeclaim.status import DRAINED, INSTANCE_TERMINATING
 from dovetail.controllers.transitions import moved
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
-from dovetail.model.cluster_devices import claims_devices
+from dovetail.model.devices import claims_devices
 from dovetail.units.timestamp import parse_rfc3339
 
 _SECONDS = (

@@ -24,8 +24,7 @@ from dovetail.devices.claims import (
 )
 from dovetail.devices.pools import Candidate, Pool, published_pools, template_pools
 from dovetail.devices.search import MOST_LOOKS, Consumed, Given, Miss, Search, Use, all_joined, used
-from dovetail.model.cluster_devices import ClusterDevices, claim_keys
-from dovetail.model.devices import NO_DEVICES, DeviceId, TemplateDevices
+from dovetail.model.devices import NO_DEVICES, ClusterDevices, DeviceId, TemplateDevices, claim_keys
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import ExistingNode
@@ -261,6 +260,16 @@ class Ledger:
         if not terms or not known.suits(wanted, self.world.well_known):
             raise AllocationError(_elsewhere("in-cluster", claim))
         return known.add(*wanted)
+
+    def promised(self, name: str, claims: Iterable[ResourceClaim]) -> list[Candidate]:
+        """The devices that a node of the type will have, as far as a request of one of the claims matches."""
+        alternatives: list[Alternative] = []
+        for claim in claims:
+            with suppress(AllocationError):
+                alternatives += (one for request in self._ready_claim(claim).requests for one in request)
+        pools = self._template_pools(Target("", (name,)), name)
+        candidates = [candidate for pool in pools for candidate in pool.candidates]
+        return [one for one in candidates if any(self._answers.matches(each, one) for each in alternatives)]
 
     def _ready_claim(self, claim: ResourceClaim) -> ReadyClaim:
         known = self._ready.get(claim.key)

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 
 import msgspec
 
@@ -43,12 +43,10 @@ from dovetail.devices.allocator import (
     claim_target,
     node_target,
 )
-from dovetail.devices.claims import Alternative, Answers, ClaimError, ready
-from dovetail.devices.pools import template_pools
-from dovetail.model.cluster_devices import ClusterDevices, claim_keys, claims_devices
+from dovetail.model.devices import ClusterDevices, claim_keys, claims_devices
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Cost, Plan, Unschedulable
-from dovetail.model.problem import ExistingNode, Problem
+from dovetail.model.problem import Ask, ExistingNode, Problem, Questions
 from dovetail.units.quantity import Quantity
 
 ROW = "devices.dovetail.sh/"  # prefix of the resources that stand for claims; no plan shows them
@@ -58,13 +56,11 @@ _PLENTY = 1 << 40
 _SHOWN_ROW = re.compile(rf'"{re.escape(ROW)}[^"]*":"[^"]*",?')  # in a reason
 _ALONE = f"{ROW}alone"
 _TAKEN = f"{ROW}taken"  # devices, of whatever kind: pods of different claims share those of a node
-_ROUNDS = 4  # plans that are made until the allocator agrees with all nodes of one
-_SHARE = 4  # plans after the first, and a bound, have what work is left, and at least this part of all of it
+_ROUNDS = 4  # plans until the allocator agrees with all nodes of one; then kinds of claims are left out
 
+_IN_VAIN = "no plan was found in which it gets its devices"
 SHARED = "its claim {claim} is shared with pod {pod}, which is not planned for yet"
 MISSING = 'resourceclaim "{claim}" not found'
-
-Ask = Callable[[Problem, int], Plan]  # a plan with so much work
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +87,16 @@ class Demand:
     by_pod: dict[str, Sort] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # pod -> why
     loose: set[str] = field(default_factory=set)  # rows that may count fewer pods than a better choice serves
-    _answers: Answers = field(default_factory=Answers)
+    # By row: claims of as many such pods as were counted so far.
+    _copies: dict[str, list[tuple[ResourceClaim, ...]]] = field(default_factory=dict)
     # By identity: each type with what the search sees of it.
     _types: dict[int, tuple[InstanceType, InstanceType]] = field(default_factory=dict)
 
     @cached_property
-    def world(self) -> World:
+    def ledger(self) -> Ledger:
+        """One in which nothing is allocated; others are made `fresh` from it."""
         kinds = {kind.name: kind.devices for pool in self.problem.pools for kind in pool.instance_types}
-        return World.of(self.devices, kinds, self.problem.options.well_known)
+        return Ledger(World.of(self.devices, kinds, self.problem.options.well_known))
 
     def read(self) -> None:
         """Sort the pods by what they claim; pods that cannot be planned are refused, with the reason."""
@@ -214,46 +212,29 @@ class Demand:
         """How many devices a node of the type has for claims; plenty where some are shared, or elsewhere."""
         if self.devices.slices:
             return _PLENTY
-        pools = template_pools(kind.devices)
-        matching = [
-            one
-            for pool in pools
-            for one in pool.candidates
-            if any(self._answers.matches(alternative, one) for alternative in self._alternatives)
-        ]
+        matching = self.ledger.promised(kind.name, self._claims)
         return _PLENTY if any(one.device.allow_multiple_allocations for one in matching) else len(matching)
 
     @cached_property
-    def _alternatives(self) -> tuple[Alternative, ...]:
-        """All ways to meet a request of any claim."""
-        found: list[Alternative] = []
-        for sort in self.sorts.values():
-            for claim in sort.claims:
-                with suppress(ClaimError):
-                    sound = ready(claim, self.devices.classes)
-                    found += (one for request in sound.requests for one in request)
-        return tuple(found)
+    def _claims(self) -> tuple[ResourceClaim, ...]:
+        return tuple(claim for sort in self.sorts.values() for claim in sort.claims)
 
     def _rows(self, target: Target, devices: int) -> dict[str, int]:
         """How many pods of each sort the devices there serve, if no others are there."""
         rows = {}
         for sort in self.sorts.values():
-            if sort.row and (count := self._served(target, sort)):
-                rows[sort.row] = count if count < MOST_COUNTED else _PLENTY
+            if sort.row and (served := self._served(target, sort)):
+                rows[sort.row] = served if served < MOST_COUNTED else _PLENTY
         return {**rows, _ALONE: _PLENTY, _TAKEN: devices} if rows else {}
 
     def _served(self, target: Target, sort: Sort) -> int:
-        ledger = Ledger(self.world)
+        ledger = self.ledger.fresh()
+        copies = self._copies.setdefault(sort.row, [])
         for number in range(MOST_COUNTED):
-            copies = [
-                msgspec.structs.replace(
-                    claim,
-                    metadata=msgspec.structs.replace(claim.metadata, name=f"{claim.metadata.name}-{number}"),
-                )
-                for claim in sort.claims
-            ]
+            if number == len(copies):
+                copies.append(_numbered(sort.claims, number))
             try:
-                found = ledger.allocate(target, copies)
+                found = ledger.allocate(target, copies[number])
             except AllocationError:
                 return number
             ledger.commit(found)
@@ -263,7 +244,7 @@ class Demand:
 
     def checked(self, plan: Plan) -> tuple[Plan, dict[str, str]]:
         """The plan with the drivers of devices that are claimed, and pods that get no devices there."""
-        ledger = Ledger(self.world)
+        ledger = self.ledger.fresh()
         failed: dict[str, str] = {}
         nodes = {node.name: node for node in self.problem.nodes}
         for name, pods in sorted(plan.existing.items()):
@@ -310,12 +291,22 @@ class Demand:
         sort = self.by_pod.get(pod)
         if sort is None or not sort.row:
             return ""
-        names = tuple(self.world.templates)
+        names = tuple(self.ledger.world.templates)
         try:
-            Ledger(self.world).allocate(Target("", names), sort.claims)
+            self.ledger.fresh().allocate(Target("", names), sort.claims)
         except AllocationError as error:
             return _told(error)
         return ""
+
+
+def _numbered(claims: Iterable[ResourceClaim], number: int) -> tuple[ResourceClaim, ...]:
+    """The claims of another such pod."""
+
+    def other(claim: ResourceClaim) -> ResourceClaim:
+        name = f"{claim.metadata.name}-{number}"
+        return msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, name=name))
+
+    return tuple(map(other, claims))
 
 
 def _least(request: DeviceRequest) -> int:
@@ -382,8 +373,8 @@ def _placed(affinity: Affinity | None, placed: tuple[SelectorRequirement, ...]) 
 def solved_with_devices(problem: Problem, work: int, ask: Ask) -> Plan:
     """The plan of a problem whose pods claim devices, by a search that knows nothing of them.
 
-    Asks for one plan where the allocator agrees with it, for _ROUNDS at most, and for a bound where theirs
-    does not hold.
+    Asks for one plan where the allocator agrees with it, for more until it does, and for a bound where
+    theirs does not hold.
     """
     assert problem.devices is not None
     demand = Demand(problem, problem.devices)
@@ -391,35 +382,34 @@ def solved_with_devices(problem: Problem, work: int, ask: Ask) -> Plan:
     if not problem.places:
         demand.encoded(())  # which tells the rows that are loose
         return ask(replace(demand.bounding({pod.key for pod in problem.pods}), places=False), work)
+    questions = Questions(work, ask)
     alone: set[str] = set()
-    used = 0
-    plan, failed = Plan(), dict[str, str]()
-    for number in range(_ROUNDS):
-        plan, failed = demand.checked(ask(demand.encoded(alone), max(work - used, work // _SHARE, 1)))
-        used += plan.work
+    for number in count():
+        plan, failed = demand.checked(questions.plan(demand.encoded(alone)))
         if not failed:
             break
         lonely = {demand.by_pod[pod].row for pod in failed}
-        if lonely <= alone or number == _ROUNDS - 2:
+        if number >= _ROUNDS:  # each round has fewer claims then
+            of_them = (pod for pod, sort in demand.by_pod.items() if sort.row in lonely)
+            failed = {pod: failed.get(pod, _IN_VAIN) for pod in of_them}
+        if lonely <= alone or number >= _ROUNDS - 2:
             demand.refused |= failed
         alone |= lonely
     if plan.claims and (alone or demand.loose):
         placed = {pod for claim in plan.claims for pod in claim.pods}
         placed.update(pod for pods in plan.existing.values() for pod in pods)
         asked = demand.bounding(placed)
-        bound = ask(asked, max(work - used, work // _SHARE, 1))
-        used += bound.work
+        bound = questions.plan(asked)
         if bound.unschedulable:  # then it is one for fewer pods
-            bound = ask(replace(asked, places=False), max(work - used, work // _SHARE, 1))
-            used += bound.work
+            bound = questions.plan(replace(asked, places=False))
         plan = replace(plan, cost=Cost(plan.cost.hourly, bound.cost.lower_bound), proof=bound.proof)
     left = [_with_reason(one, demand) for one in plan.unschedulable]
     left += [Unschedulable(pod, reason) for pod, reason in demand.refused.items()]
-    return replace(plan, unschedulable=tuple(sorted(left, key=lambda one: one.pod)), work=used)
+    return replace(plan, unschedulable=tuple(sorted(left, key=lambda one: one.pod)), work=questions.used)
 
 
 def _with_reason(item: Unschedulable, demand: Demand) -> Unschedulable:
-    """The reason in words of devices; without the rows, of which nobody but the search knows."""
+    """The reason in words of devices; without the rows, which only the search knows."""
     near = demand.nearest(item.pod)
     if near:
         return Unschedulable(item.pod, near)

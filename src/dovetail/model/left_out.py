@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dovetail.api.core import Pod
-from dovetail.model.cluster_devices import claims_devices
+from dovetail.model.devices import claims_devices
 from dovetail.model.resources import CPU, excess, pod_requests, quantities
 from dovetail.model.volumes import VolumeIndex, ignored_reason
 

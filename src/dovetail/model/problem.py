@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from dovetail.api.core import Pod, Taint, Toleration
@@ -10,10 +10,11 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.base.clock import SECOND
 from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
-from dovetail.model.cluster_devices import ClusterDevices, claims_devices
+from dovetail.model.devices import ClusterDevices, claims_devices
 from dovetail.model.gangs import Gang
 from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
+from dovetail.model.plan import Plan
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, Resources
 from dovetail.model.taints import HARD_EFFECTS, untolerated
@@ -153,3 +154,24 @@ class Budget:
     def within(cls, nanoseconds: int, rate: int = WORK_PER_SECOND) -> Budget:
         """What a machine that gets through `rate` units a second does in that time; at least one unit."""
         return cls(max(1, rate * nanoseconds // SECOND))
+
+
+Ask = Callable[[Problem, int], Plan]  # a plan with so much work
+
+# Where a question takes several plans, those after the first have what work it left, and at least this part
+# of all of it.
+_SHARE = 4
+
+
+class Questions:
+    """Plans one after the other, out of one budget."""
+
+    def __init__(self, work: int, ask: Ask) -> None:
+        self._work = work
+        self._ask = ask
+        self.used = 0
+
+    def plan(self, problem: Problem) -> Plan:
+        plan = self._ask(problem, max(self._work - self.used, self._work // _SHARE, 1))
+        self.used += plan.work
+        return plan

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dovetail.devices.allocator import AllocationError, Ledger, World, claim_target, node_target
 from dovetail.model import labels
-from dovetail.model.cluster_devices import ClusterDevices, claim_keys, claims_devices
+from dovetail.model.devices import ClusterDevices, claim_keys, claims_devices
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Pool, Problem
 from dovetail.verify.violation import Violation

@@ -25,7 +25,7 @@ from dovetail.controllers.provisioning.pods import (
 )
 from dovetail.controllers.provisioning.trigger import disrupted
 from dovetail.disrupt.pods import budgets_among, reschedulable, unbound
-from dovetail.model.cluster_devices import ClusterDevices
+from dovetail.model.devices import ClusterDevices
 from dovetail.model.gangs import Gang, gangs_of
 from dovetail.model.problem import Options, Problem
 

@@ -47,7 +47,7 @@ from dovetail.controllers.provisioning.sturdy import (
 )
 from dovetail.controllers.provisioning.trigger import Batcher, Window
 from dovetail.controllers.provisioning.vain import Vain
-from dovetail.model.cluster_devices import claims_devices
+from dovetail.model.devices import claims_devices
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Options, Pool, Problem

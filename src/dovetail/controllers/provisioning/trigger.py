@@ -20,7 +20,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED
 from dovetail.controllers.provisioning.pods import provisionable
 from dovetail.model import labels
-from dovetail.model.cluster_devices import claim_keys
+from dovetail.model.devices import claim_keys
 from dovetail.model.resources import fits, pod_requests
 
 

@@ -14,8 +14,8 @@ from dovetail.base.streams import stream
 from dovetail.cluster.devices import devices_taken
 from dovetail.devices.allocator import Allocation, AllocationError, Ledger, Target, World
 from dovetail.kube.client import Client, EventType
-from dovetail.model.cluster_devices import claim_keys
 from dovetail.model.cluster_view import NodeView
+from dovetail.model.devices import claim_keys
 from dovetail.model.filters import Reason
 from dovetail.model.requirement import Requirements
 from dovetail.model.selector import node_terms
