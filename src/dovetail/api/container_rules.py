@@ -13,7 +13,7 @@ from dovetail.units.quantity import nanos_if_any
 
 Value = dict[str, Any]
 
-_PORTS = range(1, 65_536)
+_PORTS, _HOST_PORTS = range(1, 65_536), range(65_536)  # 0: none
 _PORT_NAME = re.compile(r"(?!-)(?!.*--)(?=.*[a-z])[-a-z0-9]{1,15}(?<!-)")
 _PORT_NAME_WORDS = (
     "must be 1 to 15 lower case letters, digits or hyphens with at least one letter, "
@@ -88,7 +88,7 @@ def port_in_range(port: Value) -> bool:
 
 @rule("must be between 1 and 65535, inclusive", at="hostPort")
 def host_port_in_range(port: Value) -> bool:
-    return port.get("hostPort", 0) in (0, *_PORTS)
+    return port.get("hostPort", 0) in _HOST_PORTS
 
 
 @rule(_PORT_NAME_WORDS, at="name")

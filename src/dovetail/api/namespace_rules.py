@@ -6,18 +6,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from dovetail.api.names import label_key_faults
-from dovetail.api.pod_resources import HUGE_PAGES, NOT_OF_CONTAINERS, extended, meant_resource, name_fault
+from dovetail.api.pod_resources import (
+    HUGE_PAGES,
+    NOT_OF_CONTAINERS,
+    OF_CONTAINERS,
+    extended,
+    meant_resource,
+    name_fault,
+)
 from dovetail.api.rules import Rule
 from dovetail.units.quantity import nanos_if_any
 
 Value = dict[str, Any]
 
 _ONE = 1_000_000_000  # nano-units
-_COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _OF_QUOTAS = frozenset(
     {
-        *_COMPUTE,
-        *(f"{part}.{name}" for part in ("requests", "limits") for name in _COMPUTE),
+        *OF_CONTAINERS,
+        *(f"{part}.{name}" for part in ("requests", "limits") for name in OF_CONTAINERS),
         "requests.storage",
         "pods",
         "services",
@@ -31,7 +37,8 @@ _OF_QUOTAS = frozenset(
     }
 )
 _PAGES = (HUGE_PAGES, f"requests.{HUGE_PAGES}")
-_COUNTED = _OF_QUOTAS - {name for name in _OF_QUOTAS if name.rpartition(".")[2] in (*_COMPUTE, "storage")}
+_MEASURED = (*OF_CONTAINERS, "storage")
+_COUNTED = frozenset(name for name in _OF_QUOTAS if name.rpartition(".")[2] not in _MEASURED)
 _SCOPES = (
     "BestEffort",
     "NotBestEffort",

@@ -18,7 +18,7 @@ Kind = Literal["requests", "limits"]
 
 HUGE_PAGES = "hugepages-"
 _REQUESTS = "requests."  # what quotas call requests; no resource is called so
-_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
+OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
 NOT_OF_CONTAINERS = "must be a standard resource for containers"
 # What people write for a resource, where no letters say so.
 _OTHER_WORDS = {
@@ -93,10 +93,10 @@ def extended(name: str) -> bool:
 
 def meant_resource(name: str) -> str:
     """The resource of containers that was meant by a name; empty where it is one, or like none."""
-    if name in _OF_CONTAINERS:
+    if name in OF_CONTAINERS:
         return ""
     lower = name.strip().lower()
-    near = nearest(lower, _OF_CONTAINERS)
+    near = nearest(lower, OF_CONTAINERS)
     return _OTHER_WORDS.get(lower, near[0] if near else "")
 
 
@@ -105,7 +105,7 @@ def name_fault(name: str) -> str:
     if faults := label_key_faults(name):
         return faults[0]
     if "/" not in name:
-        if name in _OF_CONTAINERS or name.startswith(HUGE_PAGES):
+        if name in OF_CONTAINERS or name.startswith(HUGE_PAGES):
             return ""
         return NOT_OF_CONTAINERS
     if "kubernetes.io/" in name or (extended(name) and not label_key_faults(_REQUESTS + name)):

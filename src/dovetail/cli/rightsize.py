@@ -322,7 +322,7 @@ def _in_place(
     found = []
     for asked, fresh in ((problem, both.before), (after, both.after)):
         budget = search.what_ifs.budget()
-        found.append(repack(asked, prices, lambda one: search.quick(one, budget), budget, fresh))  # noqa: B023
+        found.append(repack(asked, prices, lambda one: search.quick(one, budget), budget, fresh))  # noqa: B023 - asked here and now
     there = {node.name for node in problem.nodes}
     going = {
         one.name

@@ -7,12 +7,12 @@ from typing import Any
 
 from dovetail.api.codec import decode
 from dovetail.api.meta import Part
-from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
-from dovetail.base.errors import InputError, InputErrors
+from dovetail.api.schema import Schema
+from dovetail.base.errors import InputErrors
 from dovetail.model.repair import REBOOT, REPLACE, STATUSES, RepairPolicy, faults
 from dovetail.reading import Located
-from dovetail.reading.refusals import broken, refusal, unknown_field
-from dovetail.reading.yamltext import read_documents
+from dovetail.reading.refusals import refusal
+from dovetail.reading.settings import read_setting
 from dovetail.units.duration import format_duration, parse_duration
 
 _EXAMPLE = (
@@ -78,21 +78,10 @@ def read_repair_policies(text: str, source: str) -> tuple[RepairPolicy, ...]:
 
     Raises InputError with line, field and remedy, named after `source`.
     """
-    found = read_documents(text, source)
-    if not found:
+    found = read_setting(text, source, _SCHEMA, holds="policies", example=_EXAMPLE, mend=_with_statuses)
+    if found is None:
         return ()
-    if len(found) > 1:
-        raise InputError(f"expected one document, found {len(found)}", source=source, remedy="leave out ---")
-    located = found[0]
-    if not isinstance(located.value, dict):
-        remedy = f"give the text itself, no file's name, such as {_EXAMPLE}"
-        raise InputError("expected an object with policies", source=source, remedy=remedy)
-    unknown = next(unknown_fields(_SCHEMA, located.value), None)
-    if unknown is not None:
-        raise unknown_field(_SCHEMA, unknown, located)
-    document = _with_statuses(with_defaults(_SCHEMA, located.value))
-    if causes := validate(_SCHEMA, document):
-        raise broken(causes, located)
+    document, located = found
     policies = _policies(document, located)
     if not policies:
         message = "repair policies are given, but none is defined"

@@ -11,11 +11,10 @@ from dovetail.api.core_schema import core_schema
 from dovetail.api.meta import Part
 from dovetail.api.names import label_key_faults
 from dovetail.api.rules import Rule, rule
-from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
+from dovetail.api.schema import Schema
 from dovetail.base.errors import InputError
 from dovetail.reading import Located
-from dovetail.reading.refusals import broken, unknown_field
-from dovetail.reading.yamltext import read_documents
+from dovetail.reading.settings import read_setting
 
 Value = dict[str, Any]
 
@@ -38,36 +37,20 @@ def read_default_constraints(text: str, source: str) -> tuple[TopologySpreadCons
 
     Raises InputError with line, field and remedy, named after `source`.
     """
-    found = read_documents(text, source)
-    if not found:
-        return ()
-    if len(found) > 1:
-        raise InputError(f"expected one document, found {len(found)}", source=source, remedy="leave out ---")
-    schema = _schema()
-    _check_shape(schema, found[0], source)
-    document = with_defaults(schema, found[0].value)
-    causes = validate(schema, document)
-    if causes:
-        raise broken(causes, found[0])
-    return decode(document, _SchedulerConfig).pod_topology_spread.default_constraints
+    found = read_setting(
+        text, source, _schema(), holds="podTopologySpread", example=_EXAMPLE, check=_not_the_whole
+    )
+    return decode(found[0], _SchedulerConfig).pod_topology_spread.default_constraints if found else ()
 
 
-def _check_shape(schema: Schema, located: Located, source: str) -> None:
-    """Raises InputError for what is no such value at all, or has fields of something else."""
-    value = located.value
-    if not isinstance(value, dict):
-        remedy = f"give the text itself, no file's name, such as {_EXAMPLE}"
-        raise InputError("expected an object with podTopologySpread", source=source, remedy=remedy)
-    if value.get("kind") == "KubeSchedulerConfiguration":
+def _not_the_whole(located: Located) -> None:
+    if located.value.get("kind") == "KubeSchedulerConfiguration":
         raise InputError(
             "this is the scheduler's whole configuration, of which only podTopologySpread is taken",
-            source=source,
+            source=located.source,
             line=located.line_of("kind"),
             remedy=f"copy defaultConstraints of the plugin PodTopologySpread, as {_EXAMPLE}",
         )
-    unknown = next(unknown_fields(schema, value), None)
-    if unknown is not None:
-        raise unknown_field(schema, unknown, located)
 
 
 def _schema() -> Schema:

@@ -1,7 +1,7 @@
 """Surges: restarts Deployments of pods whose nodes go, so that another pod is up before one has to leave.
 
 What was done stands on the Deployments; what is remembered besides only bridges the time until the watch
-shows it, and holds where somebody takes the marks off.
+shows it, and holds where a tenant takes the marks off.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _newer(past: Past) -> bool:
 
 
 def _over(deployment: Deployment, past: Past, why: str) -> Answer:
-    """Only a restart of ours is taken back: a rollout of somebody else's is none of our business."""
+    """Only a restart of ours is taken back: a rollout that others began goes on."""
     ours = restart_of(deployment) and rollout(deployment, past) is not Rollout.COMPLETE
     return Answer(Step.GIVE_UP if ours else Step.EVICT, why)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from dovetail.api import pod_resources
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.guess import nearest
 from dovetail.cloud import catalog
@@ -133,6 +134,8 @@ def meant_resource(name: str, known: tuple[str, ...] = RESOURCES) -> str:
     """Which resource was meant by a name that no node has; "" for names that some node may have."""
     if name in known or name.startswith(("hugepages-", "attachable-volumes-")):
         return ""
+    if "/" not in name and (meant := pod_resources.meant_resource(name)):
+        return meant
     near = nearest(name, DEVICES if "/" in name else known, alike=0.9 if "/" in name else 0.5)
     return near[0] if near and near[0] != name else ""
 

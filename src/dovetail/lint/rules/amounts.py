@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dovetail.api.pod_resources import NOT_OF_CONTAINERS, meant_resource, name_fault
+from dovetail.api.pod_resources import NOT_OF_CONTAINERS, name_fault
 from dovetail.lint import shelf
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, Template
@@ -44,7 +44,7 @@ def _asked(inventory: Inventory) -> Iterator[_Asked]:
 @rule("WL014", "resource-misspelt", Severity.ERROR, "A request or a limit of a resource that is none")
 def resource_misspelt(inventory: Inventory) -> Iterator[Remark]:
     for one in _asked(inventory):
-        near = meant_resource(one.resource) or ("/" in one.resource and shelf.meant_resource(one.resource))
+        near = shelf.meant_resource(one.resource)
         if near or name_fault(one.resource) == NOT_OF_CONTAINERS:
             yield Remark(
                 one.template.manifest.located,
