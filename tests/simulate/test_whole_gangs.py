@@ -8,6 +8,7 @@ import pytest
 from operated import START, Operated, play, pod, pool
 
 from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE
 from dovetail.cloud.inmemory import Limit
 from dovetail.testing.guests import node_class
@@ -121,3 +122,45 @@ def test_what_the_cloud_does_not_have_for_all_is_tried_more_and_more_seldom() ->
     assert [round((one - START) / MINUTE) for one in times] == [0, 6, 17, 38]
     assert len(world.records("pod.running")) == 4
     assert any("not all of its pods had one" in text for text in world.messages("FailedScheduling"))
+
+
+MAY_STOP = "dovetail.dev/gang-may-stop"
+
+
+@pytest.mark.parametrize("whose", ["a gang", "a gang that may stop", "no gang", "gangs off"])
+def test_a_gang_that_runs_is_not_stopped_to_save_money(whose: str) -> None:
+    """Four nodes of two cores have a pod of 400m each once others are gone: one would be enough."""
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), small())
+        if whose != "no gang":
+            world.create(group(4))
+        for index in range(4):
+            document = member(f"train-{index}", cpu="400m")
+            document["metadata"]["annotations"] = {MAY_STOP: str(whose == "a gang that may stop").lower()}
+            world.create(document, pod(f"filler-{index}", "1200m"))
+        await world.clock.sleep(4 * MINUTE)
+        for index in range(4):
+            world.server.delete(Pod, f"filler-{index}", "default")
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script, gangs=whose != "gangs off")
+    stays = whose == "a gang"
+    assert bool(world.records("disrupted")) is not stays
+    texts = [text for text in world.messages("DisruptionBlocked") if "train" in text]
+    assert any("Gang default/train needs 4 of its pods, of which 4 run" in text for text in texts) is stays
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_drifted_node_of_a_gang_that_runs_goes_where_its_time_is_limited(limited: bool) -> None:
+    async def script(world: Operated) -> None:
+        document = small()
+        if limited:
+            document["spec"]["template"]["spec"]["terminationGracePeriod"] = "1h"
+        world.create(node_class(), document, group(2), *members(2))
+        await world.clock.sleep(4 * MINUTE)
+        changed = {"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+        world.server.patch(NodePool, "general", merge_patch=changed)
+        await world.clock.sleep(20 * MINUTE)
+
+    assert bool(play(script).records("disrupted")) is limited

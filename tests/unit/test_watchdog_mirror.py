@@ -34,6 +34,8 @@ SEEN = [
     of("PersistentVolumeClaim", namespaced=True, spec={}),
     of("StorageClass", "storage.k8s.io/v1", provisioner="ebs.csi.aws.com"),
     of("CSINode", "storage.k8s.io/v1", spec={"drivers": []}),
+    of("PodGroup", "scheduling.x-k8s.io/v1alpha1", namespaced=True, spec={"minMember": 2}),
+    of("Workload", "scheduling.k8s.io/v1alpha1", namespaced=True, spec={"podGroups": []}),
 ]
 UNSEEN = of(
     "ReplicaSet",

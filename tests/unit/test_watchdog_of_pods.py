@@ -19,7 +19,7 @@ from test_violations import (
     pod,
     pool,
 )
-from test_watchdog_of_machines import SECOND, STAMP, finish, seen
+from test_watchdog_of_machines import SECOND, STAMP, condition, finish, seen, state
 
 from dovetail.model import labels
 from dovetail.model.volumes import BIND_COMPLETED
@@ -522,3 +522,56 @@ def test_labels_of_namespaces_count_for_rules_between_pods() -> None:
 
     assert play("put") == ["filter"]
     assert play() == play("put", "remove") == []
+
+
+# ------------------------------------------------------------------ gangs
+
+
+def member(name: str, cpu: str = "500m", **annotations: str) -> Document:
+    """Of a gang of three, by what its pods say themselves."""
+    group = {
+        "pod-group.scheduling.sigs.k8s.io/name": "g",
+        "pod-group.scheduling.sigs.k8s.io/min-available": "3",
+    }
+    return pod(name, cpu=cpu, labels=group, annotations=annotations)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "bound", "told"), [("500m", 0, 3), ("1500m", 0, 0), ("1500m", 1, 0), ("500m", 1, 2)]
+)
+def test_pods_wait_with_their_gang_beside_too_few_nodes(cpu: str, bound: int, told: int) -> None:
+    """Two nodes of two cores: three pods of half a core have room, three of one and a half do not."""
+    story = cluster()
+    for at in range(3):
+        story.put(member(f"m{at}", cpu))
+    for at in range(bound):
+        story.bind(f"m{at}", "n1")
+    story.now += 6 * MINUTE
+    assert [rule for rule, *_ in finish(story)] == ["lost pod"] * told
+
+
+@pytest.mark.parametrize(
+    ("reason", "annotations", "members", "began", "told"),
+    [
+        ("Underutilized", {}, 3, 10 * MINUTE, True),
+        ("Underutilized", {}, 4, 10 * MINUTE, False),  # one more than it needs
+        ("Underutilized", {}, 2, 10 * MINUTE, False),  # it does not run
+        ("Underutilized", {}, 3, MINUTE, False),  # it may not have run when that was decided
+        ("Underutilized", {labels.GANG_MAY_STOP: "true"}, 3, 10 * MINUTE, False),
+        ("Drifted", {}, 3, 10 * MINUTE, False),
+    ],
+)
+def test_gangs_are_not_stopped_to_save_money(
+    reason: str, annotations: dict[str, str], members: int, began: int, told: bool
+) -> None:
+    story = cluster()
+    for at in range(members):
+        story.put(member(f"m{at}", "100m", **annotations))
+        story.bind(f"m{at}", "n1")
+    story.now += began
+    state(story, "n1", condition("DisruptionReason", "True", reason, to_rfc3339(story.now)))
+    story.taint("n1")
+    story.now += MINUTE
+    story.change("Pod", "m0", evict)
+    message = "was evicted to save money: 2 of the 3 that d/g needs run"
+    assert seen(story) == ([("gang stopped", "d/m0", message)] if told else [])

@@ -18,6 +18,7 @@ from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.buffers import Buffers
+from dovetail.controllers.gangs import RunningGangs
 from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.prices import Offer, Prices
@@ -80,6 +81,7 @@ class Context:
     # and counts once.
     ended: dict[str, None] = field(default_factory=dict)
     surges: Surges | None = None  # None or not enabled: pods are evicted, and nothing comes first
+    gangs: RunningGangs | None = None  # None: each pod is on its own
     writes_costs: bool = False  # the gate PodDeletionCostManagement is open
     queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
 

@@ -27,6 +27,7 @@ from dovetail.disrupt.pods import (
 )
 from dovetail.disrupt.surge import LONG_REST, REST
 from dovetail.model import labels
+from dovetail.model.gangs import marked
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -39,6 +40,13 @@ class Surging(Protocol):
 
     def rests(self, pod: Pod) -> bool:
         """True iff that was done for its workload within a day."""
+
+
+class Ganging(Protocol):
+    """Which pods need each other."""
+
+    def stopped_without(self, pod: Pod) -> str:
+        """Why its eviction would stop a gang that runs; "" where it would not."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class NodeView:
     costs_written: bool = False  # the deletion costs of its pods are the controller's, and say nothing here
     shifted: bool = False  # the cluster is shifted away from its zone, where nothing can be ended
     surges: Surging | None = None
+    gangs: Ganging | None = None  # None: each pod is on its own
 
     def like(self, before: NodeView) -> NodeView:
         """Itself, knowing what was worked out of the very same pods before."""
@@ -113,6 +122,11 @@ class NodeView:
         return tuple(compress(self.pods, [one.protected for one in self._evictions]))
 
     @cached_property
+    def grouped(self) -> tuple[Pod, ...]:
+        """Those that move and say that they are of a group."""
+        return tuple(filter(marked, self.moving))
+
+    @cached_property
     def empty(self) -> bool:
         """True iff no pod that would have to go elsewhere has a positive eviction cost."""
         return not any(one.moves and one.cost > 0 for one in self._evictions)
@@ -157,7 +171,7 @@ class NodeView:
 
 
 # What follows from a node's pods alone.
-_OF_PODS = frozenset(("_evictions", "moving", "leaving", "protected", "empty", "_cost"))
+_OF_PODS = frozenset(("_evictions", "moving", "leaving", "protected", "grouped", "empty", "_cost"))
 
 
 def judge_alone(view: NodeView, now: int) -> None:
@@ -180,7 +194,8 @@ def judge_alone(view: NodeView, now: int) -> None:
 
 def blocker(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = False) -> str:
     """The first of `blockers`; "" when nothing stands against disrupting the node."""
-    if not (view.lasting_blockers or view.protected or budgets or view.surges):
+    of_gangs = view.gangs is not None and view.grouped
+    if not (view.lasting_blockers or view.protected or budgets or view.surges or of_gangs):
         return ""  # as of nearly every node at every look
     return next(blockers(view, budgets, now, must_go=must_go), "")
 
@@ -194,6 +209,7 @@ def blockers(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = Fals
     yield from view.lasting_blockers
     if not must_go or view.claim.spec.termination_grace_period is None:
         yield from _pod_blockers(view, budgets, now, must_go=must_go)
+        yield from _gang_blockers(view)
 
 
 def repair_blocker(view: NodeView, budgets: Budgets, now: int, *, bounded: bool) -> str:
@@ -247,6 +263,13 @@ def _pool_blockers(view: NodeView) -> Iterator[str]:
         yield f"NodePool not found (NodePool={view.pool_name})"
     elif pause_of(view.pool).disruption:
         yield f"Disruption of the NodePool is paused (NodePool={view.pool_name})"
+
+
+def _gang_blockers(view: NodeView) -> Iterator[str]:
+    """Repair goes without: on an unhealthy node a gang hardly runs."""
+    gangs = view.gangs
+    if gangs is not None:
+        yield from filter(None, map(gangs.stopped_without, view.grouped))
 
 
 def _pod_blockers(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = True) -> Iterator[str]:

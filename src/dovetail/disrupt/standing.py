@@ -26,6 +26,7 @@ from dovetail.disrupt.pods import Budgets, budget_allows, do_not_disrupt_error, 
 from dovetail.disrupt.rollout import MOVED, arrivals, waits_until
 from dovetail.disrupt.static import is_static
 from dovetail.disrupt.surge import Case, obstacle, one_node_only, opted_in
+from dovetail.model.gangs import Running
 from dovetail.model.labels import SURGE
 from dovetail.model.podtemplate import deployment_of
 from dovetail.units.duration import parse_nillable
@@ -165,6 +166,7 @@ def _faults(view: NodeView) -> Iterator[str]:
 def node_views(objects: ClusterObjects) -> Iterator[NodeView]:
     """Every machine that has a NodeClaim, with its pool and its pods."""
     pools = {pool.metadata.name: pool for pool in objects.pools}
+    gangs = Running(objects.pods, objects.groups)
     pods: dict[str, list[Pod]] = {}
     for pod in objects.pods:
         pods.setdefault(pod.spec.node_name, []).append(pod)
@@ -172,4 +174,4 @@ def node_views(objects: ClusterObjects) -> Iterator[NodeView]:
         if machine.claim is not None:
             here = tuple(pods.get(machine.name, ()))
             pool = pools.get(machine.pool)
-            yield NodeView(machine.claim, machine.node, pool, here, going=machine.deleting)
+            yield NodeView(machine.claim, machine.node, pool, here, going=machine.deleting, gangs=gangs)

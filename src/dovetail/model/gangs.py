@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dovetail.api.core import Pod
 from dovetail.api.gangs import CoschedulingGroup, PodGroup, VolcanoGroup, Workload
 from dovetail.api.meta import Object
+from dovetail.model import labels
 
 COSCHEDULING = "scheduling.x-k8s.io/pod-group"  # label
 VOLCANO = "scheduling.k8s.io/group-name"  # annotation
@@ -114,6 +115,28 @@ class Groups:
             )
             or _counted("pod-group", pod, meta.labels, LIGHTWEIGHT, meta.labels, LIGHTWEIGHT_COUNT)
         )
+
+
+class Running:
+    """Which gangs run: enough of their pods are on nodes, or ended well. Time: O(pods)."""
+
+    def __init__(self, pods: Iterable[Pod], groups: Groups) -> None:
+        self._groups = groups
+        self._there: dict[tuple[str, str], int] = defaultdict(int)
+        for pod in pods:
+            runs = pod.status.phase == "Succeeded" or (pod.spec.node_name and not pod.terminal)
+            if runs and not pod.deleting and (group := groups.of(pod)) is not None:
+                self._there[group.kind, group.name] += 1
+
+    def stopped_without(self, pod: Pod) -> str:
+        """What is said where the pod's gang runs, and others would have to go with it; "" where none does."""
+        if pod.metadata.annotations.get(labels.GANG_MAY_STOP) == "true":
+            return ""
+        group = self._groups.of(pod)
+        there = self._there.get((group.kind, group.name), 0) if group is not None else 0
+        if group is None or there < group.minimum:
+            return ""
+        return f"Gang {group.name} needs {group.minimum} of its pods, of which {there} run (Pod={pod.key})"
 
 
 def marked(pod: Pod) -> bool:

@@ -66,6 +66,7 @@ TIME_ZONE = "dovetail.dev/time-zone"  # in which the schedules of its budgets co
 MINIMUM_NODES = "dovetail.dev/minimum-nodes"
 # Of Deployments, and of NodePools for those with pods on their nodes: another pod comes before one goes.
 SURGE = "dovetail.dev/surge"
+GANG_MAY_STOP = "dovetail.dev/gang-may-stop"  # of a pod: that its gang stops does not keep its node
 # Of Deployments that were restarted for that: when, what their template said, and when it came to nothing.
 SURGE_RESTARTED = "dovetail.dev/surge-restarted"
 SURGE_BEFORE = "dovetail.dev/surge-before"

@@ -31,6 +31,7 @@ from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
+from dovetail.controllers.gangs import RunningGangs
 from dovetail.controllers.interruption import InstanceStatus, Interruptions
 from dovetail.controllers.lifetimes import Lifetimes
 from dovetail.controllers.node.evict import EvictionQueue
@@ -161,6 +162,7 @@ class Operator:
             buffers=Buffers(enabled=settings.gates.capacity_buffer),
             overlays=Overlays(enabled=settings.gates.node_overlay),
             surges=surges,
+            gangs=RunningGangs(self.state) if settings.gangs else None,
             writes_costs=settings.gates.pod_deletion_cost_management,
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)

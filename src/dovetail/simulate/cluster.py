@@ -79,7 +79,10 @@ class Cluster:
         self.server = MemoryServer(clock, admit=self._initial.admitted if self._initial else admit, seed=seed)
         self.server.observe(Observer(log).changed)
         self._watchdog = Watchdog(
-            clock.now, quiet_from=faults.over if faults is not None else 0, several=self._overlap
+            clock.now,
+            quiet_from=faults.over if faults is not None else 0,
+            several=self._overlap,
+            gangs=file.settings.gangs,
         )
         # The promises are Dovetail's: a rival made others.
         self._ours = file.settings.policy == "dovetail"

@@ -78,7 +78,19 @@ def _view(context: Context, claim: NodeClaim, offers: _Offers, *, taken: bool) -
     shifted = _in(context.provider.supply.shifted_zones(), claim)
     surges = context.surges if context.surges is not None and context.surges.enabled else None
     return NodeView(
-        claim, node, offers.pool, pods, nominated, going, taken, price, reserved, written, shifted, surges
+        claim,
+        node,
+        offers.pool,
+        pods,
+        nominated,
+        going,
+        taken,
+        price,
+        reserved,
+        written,
+        shifted,
+        surges,
+        context.gangs,
     )
 
 

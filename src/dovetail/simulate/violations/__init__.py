@@ -32,7 +32,16 @@ from dovetail.simulate.violations.machines import (
     terminated,
 )
 from dovetail.simulate.violations.mirror import Change, Mirror, read_change
-from dovetail.simulate.violations.pods import bound, deleted, evicted, in_turn, lost, overcommitted, tainted
+from dovetail.simulate.violations.pods import (
+    bound,
+    deleted,
+    evicted,
+    gang_stopped,
+    in_turn,
+    lost,
+    overcommitted,
+    tainted,
+)
 from dovetail.simulate.violations.pools import within_budget, within_limits
 from dovetail.verify import Violation
 
@@ -41,7 +50,7 @@ __all__ = ["Violation", "Watchdog"]
 _MINUTE = 60 * 1_000_000_000
 Rule = Callable[[Mirror, Change], Iterator[Violation]]
 _BEFORE: Mapping[type[Object], tuple[Rule, ...]] = {
-    Pod: (bound, evicted, in_turn, tainted),
+    Pod: (bound, evicted, in_turn, tainted, gang_stopped),
     Node: (finalized, abandoned, registered),
     NodeClaim: (within_budget, abandoned, emptied, terminated),
 }
@@ -63,11 +72,13 @@ class Watchdog:
         patience: int = PATIENCE,
         quiet_from: int = 0,
         several: Callable[[], bool] = lambda: False,
+        gangs: bool = True,
     ) -> None:
         """`pairing`: how long (ns) claim and instance may be without each other; longer than any collection
         takes. `waiting`: how long (ns) a pod may wait beside a node that would take it. `patience`: how long
         (ns) what must come right may take. `quiet_from`: the instant from which nothing is made to go wrong
-        any more. `several`: True while an old leader still acts beside the new one.
+        any more. `gangs`: whether nodes are bought for all of a gang or for none, so that none waits beside
+        nodes for some of it. `several`: True while an old leader still acts beside the new one.
         """
         self.checks = 0
         self._mirror = Mirror(clock_now, several)
@@ -75,6 +86,7 @@ class Watchdog:
         self._waiting = waiting
         self._patience = patience
         self._quiet_from = quiet_from
+        self._gangs = gangs
         self._hopeless: set[str] = set()  # pods that the last plan with them found no place for
         self._found: list[Violation] = []
 
@@ -124,7 +136,11 @@ class Watchdog:
         """Everything that was found, with the pods that are lost at the end."""
         now = self._mirror.clock_now()
         self._keep(lost(self._mirror, self._waiting, now))
-        self._keep(left_over(self._mirror, Ending(now, self._quiet_from, self._hopeless, self._patience)))
+        self._keep(
+            left_over(
+                self._mirror, Ending(now, self._quiet_from, self._hopeless, self._patience, self._gangs)
+            )
+        )
         return self.found
 
     def _keep(self, broken: Iterable[Violation], checks: int = 1) -> tuple[Violation, ...]:

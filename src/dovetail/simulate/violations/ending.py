@@ -28,6 +28,7 @@ class Ending:
     quiet_from: int  # when the last fault was over
     hopeless: Set[str]  # pods that no node could be bought for when they were last planned
     patience: int = PATIENCE
+    gangs: bool = True  # nodes are bought for enough of a gang or for none
 
     def overdue(self, since: str) -> bool:
         """True iff what began at that time (RFC 3339; "" if unknown) has had all the time it may take."""
@@ -59,6 +60,9 @@ def _begun(claim: NodeClaim) -> str:
 def _waiting(mirror: Mirror, end: Ending) -> Iterator[Violation]:
     for key, pod in sorted(mirror.pods.items()):
         hopeless = key in end.hopeless or _beyond_help(pod, mirror)
+        if not end.gangs and not hopeless:  # nodes that were bought for some of them are of no use
+            group, mates = mirror.mates(pod)
+            hopeless = group is not None and sum(bool(one.spec.node_name) for one in mates) < group.minimum
         if to_schedule(pod) and not hopeless and end.overdue(pod.metadata.creation_timestamp):
             yield Violation("unbound pod", key, "still has no node, long after the last fault")
 

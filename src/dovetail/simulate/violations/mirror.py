@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
@@ -14,6 +15,7 @@ from dovetail.api.workloads import CSINode, PodDisruptionBudget, StorageClass
 from dovetail.kube.memory import store
 from dovetail.model import labels
 from dovetail.model.cluster_view import ClusterView, NodeView
+from dovetail.model.gangs import Group, Groups, marked
 from dovetail.model.resources import Resources, amounts
 
 # What the rules look at.
@@ -29,6 +31,7 @@ KINDS: frozenset[type[Object]] = frozenset(
         PersistentVolumeClaim,
         StorageClass,
         CSINode,
+        *GANG_KINDS,
     )
 )
 DISRUPTION_REASON = "DisruptionReason"
@@ -123,6 +126,8 @@ class Mirror:
     overlapped: dict[str, int] = field(default_factory=dict)  # claim of two leaders' time -> when it was made
     marked: dict[str, int] = field(default_factory=dict)  # node -> when its spec or readiness last changed
     usage: Usage = field(default_factory=Usage)
+    groups: Groups = field(default_factory=Groups)  # which pods need each other
+    _group_objects: dict[tuple[type[Object], str], Object] = field(default_factory=dict)
     # Invariant: the keys of `nodes` and `claims` by the instance that they name, and of claims by their pool.
     _nodes_of: Index = field(default_factory=dict)
     _claims_of: Index = field(default_factory=dict)
@@ -158,8 +163,22 @@ class Mirror:
                 _keep(self.budgets, change)
             case Namespace():
                 self.namespaces[known.key] = known.metadata.labels if change.new else {}
+            case _ if isinstance(known, GANG_KINDS):
+                self._group_objects.pop((type(known), known.key), None)
+                if change.new is not None:
+                    self._group_objects[type(known), known.key] = change.new
+                self.groups = Groups(self._group_objects.values())
             case _:
                 self._volume(known, gone=change.new is None)
+
+    def mates(self, pod: Pod) -> tuple[Group | None, list[Pod]]:
+        """The gang of the pod, and all pods of it that have not failed, itself among them."""
+        group = self.groups.of(pod)
+        if group is None:
+            return None, []
+        namespace = pod.metadata.namespace
+        some = (one for one in self.pods.values() if one.metadata.namespace == namespace and marked(one))
+        return group, [one for one in some if one.status.phase != "Failed" and self.groups.of(one) == group]
 
     def claim_of(self, node: Node) -> NodeClaim | None:
         """The claim whose instance the node is."""

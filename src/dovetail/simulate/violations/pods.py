@@ -12,7 +12,7 @@ from dovetail.model.filters import Placement
 from dovetail.model.resources import subtract
 from dovetail.model.selector import Selector
 from dovetail.model.taints import HARD_EFFECTS, untolerated
-from dovetail.simulate.violations.mirror import Change, Mirror, owned_by, ready
+from dovetail.simulate.violations.mirror import DISRUPTION_REASON, Change, Mirror, owned_by, ready
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.verify import Violation
@@ -217,14 +217,60 @@ def lost(mirror: Mirror, patience: int, now: int) -> Iterator[Violation]:
     """Pods that still wait although a node that has not changed lately would take them."""
     for key, pod in sorted(mirror.pods.items()):
         created = pod.metadata.creation_timestamp
+        if pod.spec.resource_claims:
+            continue  # whether there are devices for it is not known here
         if not to_schedule(pod) or not created or now - parse_rfc3339(created) < patience:
             continue
         placement = Placement(pod, mirror.view)
         for name, node in sorted(mirror.view.nodes.items()):
             calm = now - mirror.moved.get(name, 0) >= patience
             if calm and ready(mirror.nodes[name]) and not placement.examine(node):
-                yield Violation("lost pod", key, f"still waits although {name} would take it")
+                if not _held_for_mates(mirror, pod):
+                    yield Violation("lost pod", key, f"still waits although {name} would take it")
                 break
+
+
+def _held_for_mates(mirror: Mirror, pod: Pod) -> bool:
+    """True iff the scheduler holds it, since nodes would take too few pods of its gang.
+
+    Tried one after the other, each on the first node that takes it.
+    """
+    group, mates = mirror.mates(pod)
+    if group is None:
+        return False
+    bound = sum(1 for one in mates if one.spec.node_name)
+    tried: list[str] = []
+    for one in mates:
+        if not to_schedule(one):
+            continue
+        placement = Placement(one, mirror.view)
+        nodes = (name for name, node in sorted(mirror.view.nodes.items()) if ready(mirror.nodes[name]))
+        found = next((name for name in nodes if not placement.examine(mirror.view.nodes[name])), "")
+        if found:
+            mirror.view.add_pod(one, found)
+            tried.append(one.key)
+    for key in tried:
+        mirror.view.remove_pod(key)
+    return bound + len(tried) < group.minimum
+
+
+def gang_stopped(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """No gang is stopped to save money: one that ran when the command was begun. Called before `apply`."""
+    pod = _leaving(change)
+    node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
+    claim = mirror.claim_of(node) if node is not None else None
+    begun = condition(claim.status.conditions, DISRUPTION_REASON) if claim is not None else None
+    if pod is None or begun is None or begun.reason != "Underutilized" or not begun.last_transition_time:
+        return
+    group, mates = mirror.mates(pod)
+    if group is None or pod.metadata.annotations.get(labels.GANG_MAY_STOP) == "true":
+        return
+    since = parse_rfc3339(begun.last_transition_time) - CLOCKS_APART
+    ran = [one for one in mates if one.spec.node_name and mirror.bound.get(one.key, 0) < since]
+    left = [one for one in ran if not one.deleting and one.key != pod.key]
+    if len(left) + 1 >= group.minimum > len(left):
+        message = f"was evicted to save money: {len(left)} of the {group.minimum} that {group.name} needs run"
+        yield Violation("gang stopped", pod.key, message)
 
 
 def to_schedule(pod: Pod) -> bool:
