@@ -138,3 +138,71 @@ def test_claims_are_left_alone_where_they_are_ignored(folder: Path) -> None:
     (folder / "scenario.yaml").write_text(SCENARIO.replace("ignoreDRARequests: false", ""))
     kinds = Counter(record["kind"] for record in played(folder))
     assert kinds["pod.running"] == 6
+
+
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpus}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.12xlarge]}
+  disruption: {consolidateAfter: 1m, budgets: [{nodes: "100%"}]}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: node
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: simulation}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: simulation}}]
+"""
+SERVICE = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: infer, namespace: ml}
+spec:
+  replicas: 24
+  selector: {matchLabels: {app: infer}}
+  template:
+    metadata: {labels: {app: infer}}
+    spec:
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+      containers:
+        - name: main
+          image: infer:1
+          resources: {requests: {cpu: "3", memory: 8Gi}, claims: [{name: gpu}]}
+"""
+
+
+def test_nodes_are_bought_for_claims_and_go_again_with_their_pods_moved(folder: Path) -> None:
+    """24 pods with a GPU each on six nodes of four; nine of them stay, which three nodes have GPUs for."""
+    (folder / "job.yaml").write_text(SERVICE)
+    (folder / "changes").mkdir()
+    (folder / "changes" / "less.yaml").write_text(SERVICE.replace("replicas: 24", "replicas: 9"))
+    (folder / "pool.yaml").write_text(POOL)
+    scenario = SCENARIO.replace("10m", "30m").partition("nodeGroups")[0]
+    (folder / "scenario.yaml").write_text(
+        f"{scenario}cluster: {{name: simulation}}\n"
+        'changes: [{at: "09:10", file: changes/less.yaml}]\n'
+        "settings: {ignoreDRARequests: false, featureGates: {DRANVIDIAGPU: true}}\n"
+    )
+    run = simulate(load(folder), events=folder / "log.jsonl")
+    kinds = Counter(record["kind"] for record in run.records)
+    assert kinds["instance.started"] == 6
+    assert kinds["instance.terminated"] == 3
+    moved = [record for record in run.records if record["kind"] == "disrupted"]
+    assert {record["reason"] for record in moved} == {"empty", "underutilized"}
+    running = set[str]()
+    for record in run.records:
+        if record["kind"] == "pod.running":
+            running.add(record["pod"])
+        elif record["kind"] == "pod.deleted":
+            running.discard(record["pod"])
+    assert len(running) == 9
+    assert not [record for record in run.records if record["kind"] == "violation"]

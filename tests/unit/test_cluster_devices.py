@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from dovetail.cluster.devices import DeviceObjects, cluster_devices, unpublished
+from dovetail.cluster.devices import DeviceObjects, cluster_devices, imagined_away, unpublished
 from dovetail.model.devices import ClusterDevices, DeviceId, claim_keys, claims_devices
 from dovetail.units.quantity import parse_quantity
 
@@ -147,6 +148,49 @@ def test_claims_of_pods_that_leave_are_allocated_anew(
     found = seen(claim("a", result("g0"), reserved=reserved), leaving=leaving)
     assert (found.claims["ml/a"].status.allocation is None) is free
     assert found.exclusive == (set() if free else {device("g0")})
+
+
+def mover(uid: str, *claims: str) -> Pod:
+    found = pod(*map(named, claims))
+    return replace(found, metadata=replace(found.metadata, uid=uid))
+
+
+@pytest.mark.parametrize(
+    ("reserved", "already", "movers", "free"),
+    [
+        ((by("x"),), (), [mover("x", "a")], True),
+        ((by("x"), by("y")), (), [mover("x", "a")], False),
+        ((by("x"), by("y")), (), [mover("x", "a"), mover("y", "a")], True),
+        ((by("x"), by("y")), ("y",), [mover("x", "a")], True),
+        ((by("x"), by("j", "jobs", apiGroup="batch")), (), [mover("x", "a")], False),
+        ((), (), [mover("x", "a")], False),
+        ((by("x"),), (), [mover("x")], False),
+        ((by("x"),), (), [], False),
+    ],
+)
+def test_pods_that_are_imagined_away_leave_their_claims(
+    reserved: tuple[dict[str, Any], ...], already: tuple[str, ...], movers: list[Pod], free: bool
+) -> None:
+    """As if they had been leaving when it was looked at."""
+    found = seen(claim("a", result("g0"), reserved=reserved), leaving=already)
+    after = imagined_away(found, movers)
+    assert (after.claims["ml/a"].status.allocation is None) is free
+    assert after.exclusive == (set() if free else {device("g0")})
+    assert found.exclusive == {device("g0")}
+
+
+def test_what_is_shared_is_given_back_and_slices_go_with_their_nodes() -> None:
+    use = {"consumedCapacity": {"memory": "1Gi"}}
+    found = seen(
+        claim("a", result("g0", shareID="1", **use), reserved=(by("x"),)),
+        claim("b", result("g0", shareID="2", **use), reserved=(by("y"),)),
+        offered=slices("one", "two", None),
+        up=("one", "two"),
+    )
+    after = imagined_away(found, [mover("x", "a")], {"one"})
+    assert after.consumed == {device("g0"): {"memory": parse_quantity("1Gi").nanos}}
+    assert [item.metadata.name for item in after.slices] == ["slice-1", "slice-2"]
+    assert len(found.slices) == 3
 
 
 def test_of_a_shared_device_only_the_share_of_pods_that_leave_is_given_back() -> None:

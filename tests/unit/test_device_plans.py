@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from benchmarks.solve import mix
@@ -11,8 +12,9 @@ from dovetail.api.core import Pod
 from dovetail.api.devices import CounterSet, Device, DeviceClass, ResourceClaim
 from dovetail.cloud.catalog.devices import devices as sold
 from dovetail.model.devices import ClusterDevices, TemplateDevices, TemplateSlice
+from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.model.left_out import DEVICES
-from dovetail.model.problem import Budget, Problem
+from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 
@@ -190,3 +192,64 @@ def test_the_checker_finds_a_device_that_is_given_twice() -> None:
     assert asked.devices is not None
     changed = replace(asked, devices=replace(asked.devices, claims={one.key: one for one in greedy}))
     assert {one.rule for one in verify(changed, plan)} == {"devices"}
+
+
+def existing(asked: Problem, name: str, kind: str, *pods: Pod, initialized: bool = False) -> Problem:
+    """The problem with a node that is there, of that type, with these pods."""
+    found = next(one for one in asked.pools[0].instance_types if one.name == kind)
+    node = ExistingNode(
+        name=name,
+        pool=asked.pools[0].name,
+        labels={INSTANCE_TYPE: kind, "kubernetes.io/hostname": name},
+        allocatable=dict(found.capacity),
+        capacity=dict(found.capacity),
+        taints=(),
+        initialized=initialized,
+        pods=pods,
+    )
+    return replace(asked, nodes=(*asked.nodes, node))
+
+
+def test_pods_with_a_place_on_a_node_on_its_way_hold_its_devices() -> None:
+    """A type with one GPU: the next pod that claims one needs another node."""
+    claims = [claim(f"c{at}", ("gpu", 1, "")) for at in range(2)]
+    asked = problem(claims, [pod("p1", "c1")], plain=0)
+    one = next(
+        kind.name
+        for kind in asked.pools[0].instance_types
+        if [len(each.devices) for each in kind.devices.slices if each.driver == "gpu.nvidia.com"] == [1]
+    )
+    coming = existing(asked, "coming", one, pod("p0", "c0"))
+    assert not solve(existing(asked, "coming", one), Budget()).claims
+    plan = solve(coming, Budget())
+    assert [one.pods for one in plan.claims] == [("d/p1",)]
+    assert verify(coming, plan) == ()
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_claim_that_is_allocated_on_a_node_keeps_its_pods_there(room: bool) -> None:
+    """As kube-scheduler writes it: by the node's name."""
+    ours = claim("c0", ("gpu", 1, ""))
+    selector = {
+        "nodeSelectorTerms": [
+            {
+                "matchFields": [
+                    {"key": "metadata.name", "operator": "In", "values": ["here" if room else "gone"]}
+                ]
+            }
+        ]
+    }
+    result = {"request": "r0", "driver": "gpu.nvidia.com", "pool": "here", "device": "gpu-0"}
+    status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+    ours = msgspec.structs.replace(ours, status=decode({"status": status}, ResourceClaim).status)
+    asked = problem([ours], [pod("p", "c0")], plain=0)
+    asked = existing(asked, "there", asked.pools[0].instance_types[0].name, initialized=True)
+    asked = existing(asked, "here", asked.pools[0].instance_types[0].name, initialized=True)
+    plan = solve(asked, Budget())
+    assert verify(asked, plan) == ()
+    assert not plan.claims
+    assert dict(plan.existing) == ({"here": ("d/p",)} if room else {})
+    reasons = [item.reason for item in plan.unschedulable]
+    assert reasons == (
+        [] if room else ["devices of its claims are allocated on node gone, which has no place for it"]
+    )

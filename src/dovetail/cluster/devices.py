@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
@@ -47,6 +48,43 @@ def cluster_devices(
         claims={key: claims[key] for key in keys if key in claims},
         exclusive=exclusive,
         consumed=consumed,
+        leaving=frozenset(leaving),
+    )
+
+
+def imagined_away(
+    devices: ClusterDevices, pods: Iterable[Pod], nodes: Set[str] = frozenset()
+) -> ClusterDevices:
+    """The same once these pods have left as well, and these nodes are gone with all that drivers published
+    there: claims that no other pod is reserved for are allocated anew, and their devices are free.
+
+    The pods are among those that it was made for. O(their claims, and slices where nodes are named).
+    """
+    movers = [pod for pod in pods if pod.spec.resource_claims]
+    leaving = devices.leaving.union(pod.metadata.uid for pod in movers)
+    found = ((key, devices.claims.get(key)) for pod in movers for key in claim_keys(pod))
+    free = {
+        key: claim
+        for key, claim in found
+        if claim is not None and claim.status.allocation is not None and given_back(claim, leaving)
+    }
+    slices = devices.slices
+    if nodes:
+        slices = tuple(item for item in slices if nodes.isdisjoint(owners(item)))
+    if not free:
+        return replaced(devices, slices=slices, leaving=leaving)
+    exclusive, consumed = devices_taken(free.values())
+    shared = {id_: dict(held) for id_, held in devices.consumed.items()}
+    for id_, amounts in consumed.items():
+        for name, nanos in amounts.items():
+            shared[id_][name] -= nanos
+    return replaced(
+        devices,
+        slices=slices,
+        claims={**devices.claims, **{key: without_allocation(claim) for key, claim in free.items()}},
+        exclusive=devices.exclusive - exclusive,
+        consumed=shared,
+        leaving=leaving,
     )
 
 

@@ -132,16 +132,30 @@ class Ledger:
     def __init__(self, world: World) -> None:
         self.world = world
         self._pools = published_pools(world.slices)
+        # Which of them are for one node alone, and the others: of a large cluster nearly all are local.
+        self._local: dict[str, list[int]] = {}
+        self._anywhere: list[int] = []
+        for at, pool in enumerate(self._pools):
+            names = {one.node_name for one in pool.candidates}
+            near = self._anywhere
+            if len(names) == 1 and "" not in names:
+                near = self._local.setdefault(names.pop(), [])
+            near.append(at)
         self._templates: dict[str, tuple[Pool, ...]] = {}
         self._answers = Answers()
         self._ready: dict[str, tuple[ResourceClaim, ReadyClaim | ClaimError]] = {}
         self._given: dict[str, dict[str, list[Given]]] = {}  # target -> type -> devices
+        self._wide: set[str] = set()  # targets that hold devices which others could have used
         self._held: dict[str, _Held] = {}
 
     def fresh(self) -> Ledger:
-        """Another simulation of the same world; what was found out about devices is shared."""
+        """Another simulation that starts from what is allocated here; what is known of devices is shared."""
         other = Ledger.__new__(Ledger)
-        other.__dict__.update(self.__dict__, _given={}, _held={})
+        given = {
+            target: {name: [*devices] for name, devices in by_type.items()}
+            for target, by_type in self._given.items()
+        }
+        other.__dict__.update(self.__dict__, _given=given, _held=dict(self._held), _wide=set(self._wide))
         return other
 
     def allocate(self, target: Target, claims: Iterable[ResourceClaim]) -> Allocation:
@@ -152,7 +166,7 @@ class Ledger:
             if held is not None:
                 requirements, types = self._again(one, held, target, requirements, types)
             elif one.status.allocation is not None:
-                requirements = self._placed(one, requirements)
+                requirements = self._placed(one, target, requirements)
             else:
                 fresh.append(self._ready_claim(one))
         if not fresh:
@@ -205,7 +219,9 @@ class Ledger:
             wanted = [claims[key] for key in claim_keys(pod) if key in claims]
             if wanted:
                 with suppress(AllocationError):  # devices that others were quicker to take
-                    self.commit(self.allocate(node_target(node), wanted))
+                    found = self.allocate(node_target(node), wanted)
+                    if found.given:
+                        self.commit(found)
 
     def commit(self, allocation: Allocation) -> Target:
         """From now on the devices are taken; the target as it is then.
@@ -223,6 +239,8 @@ class Ledger:
             )
             for name, given in devices.items():
                 by_type.setdefault(name, []).extend(given)
+                if any(not (one.candidate.template or one.candidate.node_name) for one in given):
+                    self._wide.add(target.id)
         return replace(
             target,
             types=allocation.types,
@@ -251,9 +269,9 @@ class Ledger:
             raise AllocationError(_elsewhere("in-memory", claim))
         return known.add(*held.requirements), types
 
-    def _placed(self, claim: ResourceClaim, known: Requirements) -> Requirements:
+    def _placed(self, claim: ResourceClaim, target: Target, known: Requirements) -> Requirements:
         allocation = claim.status.allocation
-        if allocation is None or allocation.node_selector is None:
+        if allocation is None or allocation.node_selector is None or pinned(claim) == target.node_name != "":
             return known
         terms = Requirements.from_node_selector_terms(allocation.node_selector.node_selector_terms)
         wanted = Requirements.of(item for one in terms for item in one)
@@ -287,7 +305,8 @@ class Ledger:
         self, target: Target, claims: Sequence[ReadyClaim]
     ) -> tuple[dict[str, tuple[Pool, ...]], tuple[str, ...]]:
         """Per type the pools that it may take from, and the types that no claim for all devices rules out."""
-        published = tuple(filter(None, (self._here(pool, target) for pool in self._pools)))
+        near = (*self._anywhere, *self._local.get(target.node_name, ()))
+        published = tuple(filter(None, (self._here(self._pools[at], target) for at in sorted(near))))
         pools = {name: (*published, *self._template_pools(target, name)) for name in target.types}
         left = target.types
         for claim in claims:
@@ -356,11 +375,9 @@ class Ledger:
                 for key, nanos in candidate.counters.items():
                     full = (candidate.id.driver, candidate.id.pool, *key)
                     taken.counters[full] = taken.counters.get(full, 0) + nanos
-        for other, by_type in self._given.items():
-            if other == target.id:
-                continue
+        for other in sorted(self._wide - {target.id}):
             use = Use()
-            for given in by_type.values():
+            for given in self._given[other].values():
                 use.either(used(one for one in given if not one.candidate.template))
             taken.join(use)
         taken.join(used(self._given.get(target.id, {}).get(name, ())))
@@ -369,6 +386,20 @@ class Ledger:
     @cached_property
     def _first_counters(self) -> tuple[Candidate, ...]:
         return tuple(one for pool in self._pools for one in pool.candidates if one.counters)
+
+
+def pinned(claim: ResourceClaim) -> str:
+    """The one node where the devices that are allocated for the claim are, as the scheduler writes it for
+    those that belong to a node; "" where that is no matter of a name.
+    """
+    allocation = claim.status.allocation
+    if allocation is None or allocation.node_selector is None:
+        return ""
+    terms = allocation.node_selector.node_selector_terms
+    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+        return ""
+    (only,) = terms[0].match_fields
+    return only.values[0] if only.key == "metadata.name" and len(only.values) == 1 else ""
 
 
 def _invalid(claim: str, error: ClaimError) -> AllocationError:

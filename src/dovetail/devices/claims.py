@@ -149,35 +149,32 @@ Answer = bool | EvaluationError
 
 
 class Answers:
-    """What selectors say of devices, asked once. A world keeps one of these: devices keep their identity."""
+    """What selectors say of devices, asked once for all that are of one kind."""
 
     def __init__(self) -> None:
-        self._values: dict[int, tuple[Candidate, Mapping[str, Any]]] = {}
-        self._known: dict[tuple[str, int], Answer] = {}
+        self._values: dict[tuple[str, bytes], Mapping[str, Any]] = {}
+        self._known: dict[tuple[str, str, bytes], Answer] = {}
         self._left: dict[str, int] = {}
 
     def answer(self, one: Selector, candidate: Candidate) -> Answer:
-        key = one.text, id(candidate)
+        key = one.text, candidate.id.driver, candidate.kind
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._asked(one, candidate)
         return known
 
     def _asked(self, one: Selector, candidate: Candidate) -> Answer:
-        held = self._values.get(id(candidate))
-        if held is None:
-            # Held with its candidate, whose identity must not pass to another one.
-            held = self._values[id(candidate)] = (
-                candidate,
-                device_value(candidate.id.driver, candidate.device),
-            )
+        kind = candidate.id.driver, candidate.kind
+        value = self._values.get(kind)
+        if value is None:
+            value = self._values[kind] = device_value(candidate.id.driver, candidate.device)
         left = self._left.setdefault(one.text, _STEPS_PER_EXPRESSION)
         if left <= 0:
             return EvaluationError("evaluations of this expression took too long together")
         meter = Meter()
         before = meter.left
         try:
-            return one.matches(held[1], meter)
+            return one.matches(value, meter)
         except EvaluationError as error:
             return error
         finally:

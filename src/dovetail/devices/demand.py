@@ -42,6 +42,7 @@ from dovetail.devices.allocator import (
     World,
     claim_target,
     node_target,
+    pinned,
 )
 from dovetail.model.devices import ClusterDevices, claim_keys, claims_devices
 from dovetail.model.offering import InstanceType
@@ -55,11 +56,14 @@ MOST_COUNTED = 64
 _PLENTY = 1 << 40
 _SHOWN_ROW = re.compile(rf'"{re.escape(ROW)}[^"]*":"[^"]*",?')  # in a reason
 _ALONE = f"{ROW}alone"
+_AT = f"{ROW}at/"  # and the name of a node where devices are allocated already
 _TAKEN = f"{ROW}taken"  # devices, of whatever kind: pods of different claims share those of a node
 _ROUNDS = 4  # plans until the allocator agrees with all nodes of one; then kinds of claims are left out
 
 _IN_VAIN = "no plan was found in which it gets its devices"
 SHARED = "its claim {claim} is shared with pod {pod}, which is not planned for yet"
+APART = "devices of its claims are allocated on nodes {other} and {node}"
+PINNED = "devices of its claims are allocated on node {node}, which has no place for it"
 MISSING = 'resourceclaim "{claim}" not found'
 
 
@@ -70,6 +74,7 @@ class Sort:
     row: str
     claims: tuple[ResourceClaim, ...]  # of the first of them
     placed: tuple[SelectorRequirement, ...]  # where devices can be used that are allocated already
+    node: str = ""  # the only one where they can
 
     @property
     def least(self) -> int:
@@ -89,14 +94,18 @@ class Demand:
     loose: set[str] = field(default_factory=set)  # rows that may count fewer pods than a better choice serves
     # By row: claims of as many such pods as were counted so far.
     _copies: dict[str, list[tuple[ResourceClaim, ...]]] = field(default_factory=dict)
+    _nodes: dict[str, ExistingNode] = field(default_factory=dict)  # by name, as the search sees it
     # By identity: each type with what the search sees of it.
     _types: dict[int, tuple[InstanceType, InstanceType]] = field(default_factory=dict)
 
     @cached_property
     def ledger(self) -> Ledger:
-        """One in which nothing is allocated; others are made `fresh` from it."""
+        """What pods with a place hold, and no more; others are made `fresh` from it."""
         kinds = {kind.name: kind.devices for pool in self.problem.pools for kind in pool.instance_types}
-        return Ledger(World.of(self.devices, kinds, self.problem.options.well_known))
+        found = Ledger(World.of(self.devices, kinds, self.problem.options.well_known))
+        for node in self.problem.nodes:
+            found.settle(node, self.devices.claims)
+        return found
 
     def read(self) -> None:
         """Sort the pods by what they claim; pods that cannot be planned are refused, with the reason."""
@@ -111,6 +120,7 @@ class Demand:
     def _read(self, pod: Pod, users: dict[str, str]) -> str:
         claims: list[ResourceClaim] = []
         placed: list[SelectorRequirement] = []
+        node = ""
         for key in claim_keys(pod):
             claim = self.devices.claims.get(key)
             if claim is None:
@@ -121,14 +131,18 @@ class Demand:
                 if other != pod.key:
                     return SHARED.format(claim=key, pod=other)
                 claims.append(claim)
+            elif here := pinned(claim):
+                if node not in ("", here):
+                    return APART.format(node=here, other=node)
+                node = here
             elif allocation.node_selector is not None:
                 for term in allocation.node_selector.node_selector_terms:
                     placed += term.match_expressions
-        content = written([claim.spec for claim in claims]) + written(placed)
+        content = written([claim.spec for claim in claims]) + written(placed) + node.encode()
         sort = self.sorts.get(content)
         if sort is None:
             row = f"{ROW}{len(self.sorts)}" if claims else ""
-            sort = self.sorts[content] = Sort(row, tuple(claims), tuple(placed))
+            sort = self.sorts[content] = Sort(row, tuple(claims), tuple(placed), node)
         self.by_pod[pod.key] = sort
         return ""
 
@@ -166,14 +180,14 @@ class Demand:
         kind: Callable[[InstanceType], InstanceType],
         node: Callable[[ExistingNode], ExistingNode],
     ) -> Problem:
-        specs: dict[tuple[int, str], PodSpec] = {}
+        specs: dict[tuple[int, int], PodSpec] = {}
         pods = []
         for pod in asked:
             if pod.key in self.refused:
                 continue
             sort = self.by_pod.get(pod.key)
             if sort is not None:
-                memo = id(pod.spec), sort.row
+                memo = id(pod.spec), id(sort)
                 if memo not in specs:
                     specs[memo] = _rewritten(pod.spec, sort, sort.row in alone)
                 pod = msgspec.structs.replace(pod, spec=specs[memo])
@@ -203,10 +217,18 @@ class Demand:
         return bool(kind.devices.slices or self.devices.slices) or self._asks_for_nothing
 
     def _node(self, node: ExistingNode) -> ExistingNode:
-        rows = self._rows(node_target(node), _PLENTY)
-        if not rows:
-            return node
-        return replace(node, allocatable={**node.allocatable, **rows}, capacity={**node.capacity, **rows})
+        known = self._nodes.get(node.name)
+        if known is None:
+            rows = self._rows(node_target(node), _PLENTY)
+            if node.name in self._pins:
+                rows[_AT + node.name] = _PLENTY
+            known = self._nodes[node.name] = _with_rows(node, rows) if rows else node
+        return known
+
+    @cached_property
+    def _pins(self) -> frozenset[str]:
+        """Nodes where devices are that pods have to come to."""
+        return frozenset(sort.node for sort in self.sorts.values() if sort.node)
 
     def _devices_of(self, kind: InstanceType) -> int:
         """How many devices a node of the type has for claims; plenty where some are shared, or elsewhere."""
@@ -299,6 +321,10 @@ class Demand:
         return ""
 
 
+def _with_rows(node: ExistingNode, rows: Mapping[str, int]) -> ExistingNode:
+    return replace(node, allocatable={**node.allocatable, **rows}, capacity={**node.capacity, **rows})
+
+
 def _numbered(claims: Iterable[ResourceClaim], number: int) -> tuple[ResourceClaim, ...]:
     """The claims of another such pod."""
 
@@ -344,6 +370,8 @@ def _rewritten(spec: PodSpec, sort: Sort, alone: bool) -> PodSpec:
     if sort.row:
         amounts = {sort.row: 1, _ALONE: _PLENTY if alone else 1, _TAKEN: sort.least}
         rows = {name: Quantity(amount * 10**9) for name, amount in amounts.items() if amount}
+    if sort.node:
+        rows[_AT + sort.node] = Quantity(10**9)
     containers = []
     for at, one in enumerate(spec.containers):
         requests = {**one.resources.requests, **(rows if at == 0 else {})}
@@ -368,6 +396,17 @@ def _placed(affinity: Affinity | None, placed: tuple[SelectorRequirement, ...]) 
     )
     required = NodeSelector(node_selector_terms=joined)
     return msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(near, required=required))
+
+
+def in_rows(problem: Problem) -> Problem:
+    """The problem as what knows resources alone sees it: rows instead of claims. Pods whose claims cannot be
+    met as they are written are not in it.
+    """
+    if problem.devices is None or not problem.claims_devices:
+        return problem
+    demand = Demand(problem, problem.devices)
+    demand.read()
+    return demand.encoded(())
 
 
 def solved_with_devices(problem: Problem, work: int, ask: Ask) -> Plan:
@@ -411,6 +450,9 @@ def solved_with_devices(problem: Problem, work: int, ask: Ask) -> Plan:
 def _with_reason(item: Unschedulable, demand: Demand) -> Unschedulable:
     """The reason in words of devices; without the rows, which only the search knows."""
     near = demand.nearest(item.pod)
+    sort = demand.by_pod.get(item.pod)
+    if sort is not None and sort.node:
+        near = near or PINNED.format(node=sort.node)
     if near:
         return Unschedulable(item.pod, near)
     pools = {name: _SHOWN_ROW.sub("", text) for name, text in item.pools.items()}

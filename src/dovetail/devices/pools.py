@@ -11,6 +11,7 @@ import msgspec
 from dovetail.api.codec import written
 from dovetail.api.core import NodeSelector
 from dovetail.api.devices import CounterConsumption, CounterSet, Device, ResourceSlice
+from dovetail.base.memo import by_identity
 from dovetail.model.devices import DeviceId, TemplateDevices
 from dovetail.model.requirement import Requirements
 
@@ -29,6 +30,7 @@ class Candidate:
     node_name: str = ""  # the only node where it can be used; "" where that is no matter of a name
     alternatives: tuple[Requirements, ...] | None = None  # of its node selector; None: any node
     groups: Mapping[str, int] = field(default_factory=dict)  # attribute -> binding group
+    kind: bytes = b""  # all of the device but its name: selectors answer alike for devices of one kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +65,7 @@ def _published(driver: str, name: str, slices: list[ResourceSlice]) -> Pool:
         (one for one in slices if one.spec.pool.generation == newest), key=lambda one: one.metadata.name
     )
     sets, sound = _counters(held for one in parts for held in one.spec.shared_counters)
-    candidates = []
-    for one in parts:
-        spec = one.spec
-        if spec.per_device_node_selection:
-            continue
-        where = None if spec.node_selector is None else _alternatives(spec.node_selector)
-        if not (spec.node_name or spec.all_nodes or where):
-            continue
-        place = spec.node_name, written(spec.node_selector)
-        for device in spec.devices:
-            candidates.append(
-                Candidate(
-                    DeviceId(driver, name, device.name),
-                    device,
-                    False,
-                    _consumed(device.consumes_counters),
-                    (driver, name, place, _likeness(device)),
-                    spec.node_name,
-                    where,
-                )
-            )
+    candidates = [candidate for one in parts for candidate in _candidates(one)]
     names = Counter(device.name for one in parts for device in one.spec.devices)
     known = all(key in sets for one in candidates for key in one.counters)
     fault = "" if sound and known and all(times == 1 for times in names.values()) else INVALID
@@ -92,6 +74,35 @@ def _published(driver: str, name: str, slices: list[ResourceSlice]) -> Pool:
     return Pool(driver, name, tuple(candidates), sets, fault)
 
 
+@by_identity(16_384)
+def _candidates(item: ResourceSlice) -> tuple[Candidate, ...]:
+    """The devices of a slice. Every what-if of a search for cheaper nodes asks again."""
+    spec = item.spec
+    if spec.per_device_node_selection:
+        return ()
+    where = None if spec.node_selector is None else _alternatives(spec.node_selector)
+    if not (spec.node_name or spec.all_nodes or where):
+        return ()
+    place = spec.node_name, written(spec.node_selector)
+    found = []
+    for device in spec.devices:
+        kind = _kind(device)
+        found.append(
+            Candidate(
+                DeviceId(spec.driver, spec.pool.name, device.name),
+                device,
+                False,
+                _consumed(device.consumes_counters),
+                (spec.driver, spec.pool.name, place, kind),
+                spec.node_name,
+                where,
+                kind=kind,
+            )
+        )
+    return tuple(found)
+
+
+@by_identity(4096)
 def template_pools(devices: TemplateDevices) -> tuple[Pool, ...]:
     """Pools that a node of the type will have, in the order of its slices. A device whose counters the type
     does not have cannot be used, and is left out; so is a second one of the same name.
@@ -112,8 +123,9 @@ def template_pools(devices: TemplateDevices) -> tuple[Pool, ...]:
                     continue
                 id_ = DeviceId(driver, name, device.name)
                 bound = {key: group for (key, member), group in groups.items() if member == id_}
-                likeness = (driver, name, tuple(sorted(bound.items())), _likeness(device))
-                found[device.name] = Candidate(id_, device, True, consumed, likeness, groups=bound)
+                kind = _kind(device)
+                likeness = (driver, name, tuple(sorted(bound.items())), kind)
+                found[device.name] = Candidate(id_, device, True, consumed, likeness, groups=bound, kind=kind)
         pools.append(Pool(driver, name, tuple(found.values()), sets))
     return tuple(pools)
 
@@ -144,7 +156,7 @@ def _consumed(consumptions: Iterable[CounterConsumption]) -> dict[CounterKey, in
     return found
 
 
-def _likeness(device: Device) -> bytes:
+def _kind(device: Device) -> bytes:
     return written(msgspec.structs.replace(device, name=""))
 
 

@@ -69,6 +69,7 @@ class ClusterDevices:
     exclusive: frozenset[DeviceId] = frozenset()  # that one claim has alone
     # Of devices that are shared, by dimension: nano-units of what claims consume together.
     consumed: Mapping[DeviceId, Mapping[str, int]] = field(default_factory=dict)
+    leaving: frozenset[str] = frozenset()  # UIDs of pods that leave their nodes, as far as claims go
 
 
 def claims_devices(pod: Pod) -> bool:

@@ -38,6 +38,7 @@ from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.minimum import spare
 from dovetail.disrupt.pods import budgets_among
+from dovetail.model.devices import claims_devices
 from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.budget import SolveBudget
@@ -219,7 +220,9 @@ class Consolidation:
             if bought:
                 return None  # it was for the pods of other nodes as well that this one was bought
         if not bought and self._options.strategy.reschedules:
-            return self._rescheduled(question, leaving)
+            move = self._rescheduled(question, leaving)
+            if move is None or not any(claims_devices(pod) for one in leaving for pod in one.pods):
+                return move  # of devices the allocator has the last word
         problem = question.without(leaving, quiet=not bought)
         plan = await self._plan(question, problem, self._options.deadline)
         with suppress(Refused):

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from dovetail.devices.demand import in_rows
 from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.model.left_out import left_out
 from dovetail.model.problem import Problem
@@ -47,7 +48,11 @@ class Appraisal:
 
 
 def appraise(problem: Problem, work: SolveBudget) -> Appraisal:
-    """The figures for all pods of a problem, its nodes as they are; without rules between pods."""
+    """The figures for all pods of a problem, its nodes as they are; without rules between pods.
+
+    What claims for devices take of a node is among its resources.
+    """
+    problem = in_rows(problem)
     pods = tuple(pod for pod in problem.pods if not left_out(pod, problem.volumes))
     context = SolveContext(replace(problem, pods=pods), work)
     instance, pod_classes = context.instance, context.instance.pod_classes

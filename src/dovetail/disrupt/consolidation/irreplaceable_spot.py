@@ -61,7 +61,7 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
     spot = [candidate for candidate in candidates if candidate.spot]
     if question.spot_to_spot or not spot:
         return {}
-    volumes = question.problem.volumes
+    volumes, devices = question.problem.volumes, question.problem.devices is not None
     found = {}
     free = free_room(question)
     crowded = free.crowded(spot)
@@ -71,7 +71,7 @@ def held_back(question: Question, candidates: Sequence[Candidate], market: Marke
         ceiling = candidate.price - candidate.needed
         sold = market.after_spot(question.problem, candidate)
         if (sold.least_for(left) if left else sold.least) > ceiling and (
-            candidate.plannable or not any(left_out(pod, volumes) for pod in candidate.pods)
+            candidate.plannable or not any(left_out(pod, volumes, devices=devices) for pod in candidate.pods)
         ):  # of pods that are in no plan the search has something else to say
             found[candidate.name] = UNSETTLED if on_quiet and not left else SPOT_DISABLED
     return found

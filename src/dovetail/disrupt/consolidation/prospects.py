@@ -17,7 +17,8 @@ class Prospects:
         some = tuple(candidates)
         pods = tuple(pod for candidate in some for pod in candidate.pods)
         self._question = question
-        self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
+        problem = replace(question.problem, pods=pods, devices=question.claims_anew(some))
+        self.appraisal: Appraisal = appraise(problem, work)
         # All pods of these are known, as nearly always: each search asks about each node several times.
         complete = len(self.appraisal.pod_class) == len(pods)
         self._complete = {candidate.name: candidate.pods for candidate in some} if complete else {}

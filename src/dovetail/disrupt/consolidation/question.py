@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dovetail.api.core import Pod, Toleration
+from dovetail.cluster.devices import imagined_away
+from dovetail.devices.demand import in_rows
 from dovetail.disrupt.consolidation.balanced import BALANCED, Score, Totals, scores
 from dovetail.disrupt.consolidation.churn import MoveBudget, Moves, rests_since
 from dovetail.disrupt.consolidation.demand import Asked, Demand, demand, may_keep_spot_out
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.minimum import without
 from dovetail.model import labels
+from dovetail.model.devices import ClusterDevices, claims_devices
 from dovetail.model.labels import ALIASES
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.pod_sorts import Sort, sort_of
@@ -190,12 +193,50 @@ class Question:
         """True iff the pool's policy may refuse a move for its scores."""
         return pool in self.totals and self.totals[pool].policy == BALANCED
 
+    def claims_anew(self, leaving: Iterable[Candidate]) -> ClusterDevices | None:
+        """Devices as they are now, of which the pods of these nodes claim others."""
+        now = self.problem.devices
+        if now is None:
+            return None
+        after = imagined_away(now, (pod for one in leaving for pod in one.pods))
+        return after if after is now else replace(after, exclusive=now.exclusive, consumed=now.consumed)
+
+    @cached_property
+    def _in_rows(self) -> tuple[Question, Mapping[str, Pod]]:
+        """Itself with rows for claims, and the pods of candidates that have some."""
+        claiming = [one for one in self.candidates if any(map(claims_devices, one.pods))]
+        if self.problem.devices is None or not (claiming or self.problem.claims_devices):
+            return self, {}
+        moved = [pod for one in claiming for pod in one.pods if claims_devices(pod)]
+        pods = (*self.problem.pods, *moved)
+        seen = in_rows(replace(self.problem, pods=pods, devices=self.claims_anew(claiming)))
+        own = {pod.key for pod in moved}
+        waiting = tuple(pod for pod in seen.pods if pod.key not in own)
+        theirs = {pod.key: pod for pod in seen.pods if pod.key in own}
+        return replace(self, problem=replace(seen, pods=waiting)), theirs
+
+    def in_rows(self, leaving: Sequence[Candidate]) -> tuple[Question, Sequence[Candidate]]:
+        """For what knows nothing of claims for devices: what these take is a resource of nodes."""
+        seen, theirs = self._in_rows
+        if not theirs:
+            return seen, leaving
+        return seen, [
+            replace(one, pods=tuple(theirs.get(pod.key, pod) for pod in one.pods))
+            if any(pod.key in theirs for pod in one.pods)
+            else one
+            for one in leaving
+        ]
+
     def without(self, leaving: Sequence[Candidate], *, quiet: bool = False) -> Problem:
         """The problem of placing the pods of these nodes, once the nodes are gone; `quiet`: on quiet ones."""
         gone = {candidate.name for candidate in leaving}
         away = [node for node in self.problem.nodes if node.name in gone]
+        devices = self.problem.devices
+        if devices is not None:
+            devices = imagined_away(devices, (pod for one in leaving for pod in one.pods), gone)
         return replace(
             self.problem,
+            devices=devices,
             pods=(*(pod for candidate in leaving for pod in candidate.pods), *self.problem.pods),
             nodes=tuple(node for node in (self._quiet if quiet else self._nodes) if node.name not in gone),
             pools=tuple(_relieved(pool, away) for pool in self.problem.pools),

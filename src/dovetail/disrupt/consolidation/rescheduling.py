@@ -54,6 +54,7 @@ class Rescheduling:
     ) -> frozenset[str]:
         """Names of those of these nodes of which a pod finds no room elsewhere once its turn comes."""
         work.spend(UNITS_PER_POD * sum(len(one.pods) for one in leaving))
+        question, leaving = question.in_rows(leaving)
         evicted, left = self._all_evicted(question, leaving, together=len(leaving) == 1)
         self._undo(self._settled)
         lost = {pod.key for pod in left}
@@ -75,6 +76,7 @@ class Rescheduling:
 
     def bound(self, question: Question, leaving: Sequence[Candidate]) -> Sequence[tuple[Pod, str]] | None:
         """Which node takes which pod, of those on their way too; None where one of these is left over."""
+        question, leaving = question.in_rows(leaving)
         _, left = self._all_evicted(question, leaving, together=True)
         found = [(pod, name) for pod, name, sign in self._done if sign > 0]
         self._undo(self._settled)
@@ -84,6 +86,7 @@ class Rescheduling:
         self, question: Question, leaving: Sequence[Candidate], bound: Iterable[tuple[Pod, str]]
     ) -> bool:
         """True iff there is room for what CapacityBuffers keep once these pods were bound to these nodes."""
+        question, leaving = question.in_rows(leaving)
         shut = self._begin(question, leaving)
         names = dict.fromkeys([*(one.name for one in leaving), *(name for _, name in bound)])
         homeless = [
@@ -118,14 +121,15 @@ class Rescheduling:
         Half of the work is left for a plan of theirs. One of which a pod is left over stays as it is, and
         pods of those after it may come there.
         """
-        shut = self._begin(question, candidates)
+        seen, going = question.in_rows(candidates)
+        shut = self._begin(seen, going)
         gone, half = [], work.part(0.5)
-        for one in candidates:
+        for one, as_seen in zip(candidates, going, strict=True):
             if not half.left:
                 break
             work.spend(UNITS_PER_POD * len(one.pods))
             before = len(self._done)
-            if self._placed(self._evicted(one), shut, together=True):
+            if self._placed(self._evicted(as_seen), shut, together=True):
                 self._undo(before)
                 shut.discard(one.name)
             else:
