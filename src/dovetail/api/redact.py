@@ -104,7 +104,6 @@ _NAME_FIELDS = frozenset(
 _WORDS = re.compile(
     r"resources|resource|metric|amiFamily|drivers|topologyKeys|conditions|provisioner|parameters"
 )
-_KINDS_OF_WORDS = frozenset({"schedulerName"})
 
 
 class Names:

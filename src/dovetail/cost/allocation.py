@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import MINUTE
 from dovetail.cost.window import Window
 from dovetail.units.timestamp import to_rfc3339
 
@@ -362,8 +362,3 @@ def proportional(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
     for _, name in sorted(remainders)[:left]:
         parts[name] += 1
     return {name: sign * part for name, part in parts.items()}
-
-
-def usage_hours(amount: float, start: int, end: int) -> float:
-    """So much of something from `start` to `end`, in hours of it."""
-    return amount * (end - start) / HOUR

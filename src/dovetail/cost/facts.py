@@ -396,9 +396,9 @@ def _whole(amounts: Mapping[str, Any] | None) -> dict[str, int]:
     return {name: amount for name, amount in (amounts or {}).items() if isinstance(amount, int)}
 
 
-def read_facts(records: Iterable[Record], end: int = 0, price: NoPrice | None = None) -> Facts:
+def read_facts(records: Iterable[Record], end: int = 0) -> Facts:
     """Facts of a whole log, known until `end` or its last record."""
-    reader = LogReader(price)
+    reader = LogReader()
     for record in records:
         reader.read(record)
     return reader.close(end)

@@ -49,8 +49,6 @@ class Informer(Generic[T]):
         on_event: Callable[[EventType, T], None],
         *,
         namespace: str = "",
-        labels: str = "",
-        fields: str = "",
         on_refused: Callable[[str], None] = lambda _: None,
         on_unreadable: Callable[[type[Object], Unreadable[T] | None], None] = lambda _, __: None,
         on_restored: Callable[[int, int], None] = lambda *_: None,
@@ -62,8 +60,6 @@ class Informer(Generic[T]):
         self._kind = kind
         self._on_event = on_event
         self._namespace = namespace
-        self._labels = labels
-        self._fields = fields
         self._on_refused = on_refused
         self._on_unreadable = on_unreadable
         self._on_restored = on_restored
@@ -149,9 +145,7 @@ class Informer(Generic[T]):
         return self._trouble is None
 
     async def _list(self) -> str:
-        listing = await self._client.list(
-            self._kind, self._namespace, labels=self._labels, fields=self._fields
-        )
+        listing = await self._client.list(self._kind, self._namespace)
         version = int(listing.resource_version)
         present = {item.key: item for item in listing.items}
         lost = {item.key: item for item in listing.unreadable}
@@ -283,8 +277,6 @@ class Informer(Generic[T]):
             self._kind,
             self._namespace,
             resource_version=version,
-            labels=self._labels,
-            fields=self._fields,
         )
         async for event in watch:
             self._newest = max(self._newest, int(event.resource_version))

@@ -38,7 +38,6 @@ class Subnet:
     zone: str
     zone_id: str
     free_addresses: int
-    public_by_default: bool = False  # True iff instances get a public address unasked
     tags: Tags = field(default_factory=dict)
 
 
@@ -85,7 +84,6 @@ class Instance:
     efa_interfaces: int = 0
     placement_group: str = ""  # its name
     partition: int | None = None
-    private_dns: str = ""
     state_reason: str = ""  # a code such as Client.UserInitiatedShutdown
     tags: Tags = field(default_factory=dict)
 

@@ -34,7 +34,6 @@ class NodeClaimLifecycle:
         self,
         context: Context,
         *,
-        concurrency: int = 100,
         on_outcome: Outcome | None = None,
         held: Held = lambda _claim, _node: False,
     ) -> None:
@@ -47,7 +46,7 @@ class NodeClaimLifecycle:
             "nodeclaim.lifecycle",
             self.reconcile,
             of=NodeClaim,
-            concurrency=concurrency,
+            concurrency=100,
             on_failure=failure_log(context.log),
         )
         # What this wrote last, until the watch shows as much; and whose last turn failed: what is known of

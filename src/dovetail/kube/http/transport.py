@@ -127,7 +127,6 @@ class Transport:
         access: Access,
         limit: RateLimit,
         *,
-        user_agent: str = "",
         metrics: Metrics | None = None,
         on_date: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -136,7 +135,7 @@ class Transport:
         self.refused = ""  # why the server takes no request from us; "" while it does
         self._requests = RequestMetrics(metrics)
         self._limit = limit
-        self._agent = user_agent or f"dovetail/{__version__}"
+        self._agent = f"dovetail/{__version__}"
         self._session: aiohttp.ClientSession | None = None
         self._certificate: Certificate | None = None
         self._trusted = b""

@@ -21,7 +21,6 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
 from dovetail.api.karpenter.fingerprint import CLASS_HASH_VERSION, HASH_VERSION, class_hash, pool_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool, Requirement
-from dovetail.api.meta import Object
 from dovetail.cloud.aws.launchtemplate.template import image_on
 from dovetail.cloud.aws.nodeclass.drift import Made, drift
 from dovetail.cloud.provider import (
@@ -458,8 +457,3 @@ def terms_of(
         node_class, status = classes.get(pool.spec.template.spec.node_class_ref.name, (None, {}))
         found[name] = Terms(pool, node_class, status, tuple(types.get(name, ())))
     return found
-
-
-def is_subject(item: Object) -> bool:
-    """True for what nodes are made by."""
-    return isinstance(item, NodePool | EC2NodeClass)

@@ -21,8 +21,7 @@ class Bindings:
     Invariant: `_at` says of each pod that the cluster has where it is.
     """
 
-    def __init__(self, problem: Problem, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, problem: Problem) -> None:
         self._cluster = Cluster()
         self._cluster.view.volumes = problem.volumes
         for name, tags in problem.namespaces.items():
@@ -47,7 +46,7 @@ class Bindings:
                     self._unbind(other.key)
                     self._bind(other, meant[other.key])
                 return meant
-            self._bind(pod, best_node(pod, found, self._cluster.occupancy, self._seed, "choice").name)
+            self._bind(pod, best_node(pod, found, self._cluster.occupancy, 0, "choice").name)
         return {pod.key: self._at[pod.key] for pod in moved}
 
     def _follow(self, nodes: Sequence[ExistingNode], moved: Set[str]) -> dict[str, str]:

@@ -83,11 +83,6 @@ class CronTrigger:
         active = start is None or (end is not None and start >= end)
         return Observation(active, self.replicas if active else 0, start, end)
 
-    def next_change(self, now: int) -> int | None:
-        """The first instant after `now` at which `observe` may say something else, None without one."""
-        seen = self.observe(now)
-        return min((instant for instant in (seen.start, seen.end) if instant is not None), default=None)
-
 
 def metric_name(metadata: Mapping[str, str], index: int) -> str:
     """The name under which KEDA's HPA sees the trigger that is number `index` of its object."""

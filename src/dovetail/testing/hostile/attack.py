@@ -123,7 +123,6 @@ def pod_attack(
     requests: Document | None = None,
     refused: str = "",
     beside: Callable[[Place], tuple[Document, ...]] | None = None,
-    twin: str = "",
 ) -> Attack:
     """A tenant's pod; `beside` makes the objects that it needs first."""
 
@@ -131,7 +130,7 @@ def pod_attack(
         pod = pod_document(place, spec or {}, meta or {}, requests)
         return (*(beside(place) if beside is not None else ()), pod)
 
-    return Attack(name, "tenant", why, make, refused, twin)
+    return Attack(name, "tenant", why, make, refused)
 
 
 def pods_attack(name: str, why: str, spec: Callable[[int], Document], *, requests: bool = False) -> Attack:

@@ -50,7 +50,6 @@ def subnet(answer: Answer) -> Subnet:
         zone=answer["AvailabilityZone"],
         zone_id=answer.get("AvailabilityZoneId", ""),
         free_addresses=answer["AvailableIpAddressCount"],
-        public_by_default=answer.get("MapPublicIpOnLaunch", False),
         tags=tags(answer),
     )
 
@@ -98,7 +97,6 @@ def instance(answer: Answer) -> Instance:
         efa_interfaces=sum(item.get("InterfaceType", "").startswith("efa") for item in interfaces),
         placement_group=placement.get("GroupName", ""),
         partition=placement.get("PartitionNumber"),
-        private_dns=answer.get("PrivateDnsName", ""),
         state_reason=answer.get("StateReason", {}).get("Code", ""),
         tags=tags(answer),
     )
