@@ -33,12 +33,12 @@ from dovetail.cli.main import readers_may_leave
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import Finding, Move, Question
 from dovetail.disrupt.consolidation.search import QUICK, search
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Budget, Problem
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.solver import solve
+from dovetail.units.money import NANO_DOLLARS
 
 _TURN = 3_000_000  # units of work, as in the controller
 _ROUNDS = 200

@@ -12,8 +12,8 @@ from dovetail.api.core import Pod
 from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.pods import unbound
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import ExistingNode
+from dovetail.units.money import NANO_DOLLARS
 
 CPUS = 8
 EACH = 8  # pods per node

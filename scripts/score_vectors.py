@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dovetail.cli.main import readers_may_leave
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
 from dovetail.testing import exhaustive
 from dovetail.testing.scenarios import Scenario, features, read_scenarios
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.verify import verify
 
 FOLDER = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "scheduling"

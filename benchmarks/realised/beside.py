@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.realised.run import EARLY, Record, hourly, realised, simulated, spent
 from benchmarks.realised.workloads import BURST_MINUTES, HOST, HOUR_MINUTES, ZONES, Document, workload
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import NANO_DOLLARS
 
 POLICIES = OURS, KARPENTERS = "dovetail", "karpenter"
 

@@ -20,9 +20,9 @@ from benchmarks.realised.run import Record, hourly
 from benchmarks.realised.workloads import BURST_MINUTES, REGION, Document, Workload, workload
 from dovetail.base.clock import MINUTE
 from dovetail.base.collector import collect_seldom
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import Scenario, load
+from dovetail.units.money import NANO_DOLLARS
 
 
 class Times(NamedTuple):

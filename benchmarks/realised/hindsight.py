@@ -19,9 +19,9 @@ from benchmarks.realised.run import Record
 from dovetail.api.core import Pod
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
 from dovetail.model.resources import pod_requests, subtract
+from dovetail.units.money import NANO_DOLLARS
 
 _BRIEF = 5 * MINUTE  # loads that last no longer are steps on the way to the next one
 _SPARE = 0.5  # of the most pods there ever are: sets of nodes with more room than that are not looked at

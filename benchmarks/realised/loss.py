@@ -19,9 +19,9 @@ from benchmarks.realised.workloads import BURST_MINUTES, workloads
 from dovetail.base.clock import MINUTE
 from dovetail.base.collector import collect_seldom
 from dovetail.disrupt.command import DRIFTED
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
+from dovetail.units.money import NANO_DOLLARS
 
 LOSS, DRIFT = 20, 35  # minutes of the scenario
 END, END_OF_DRIFT = 80, 140

@@ -11,9 +11,9 @@ from typing import Any
 from benchmarks.realised.workloads import BURST_MINUTES, HOUR_MINUTES, workload
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.collector import collect_seldom
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario.scenario import load
+from dovetail.units.money import NANO_DOLLARS
 
 Record = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ gangs        nodes for enough pods of a group, or for none
 model        the rules as frozen values
 reading      files, folders and pipes as kubectl takes them, with the place of every field
 api          Kubernetes and Karpenter objects
-units        quantity, duration, cron   base   clock, event log, random streams, errors
+units        quantity, duration, money, cron   base   clock, event log, random streams, errors
 """
 
 import os

@@ -26,8 +26,9 @@ from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.choice import Choice, Request, choose
 from dovetail.cloud.provider import ResolvedImage
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType
+from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
+from dovetail.units.money import NANO_DOLLARS
 
 VECTORS = Path(__file__).parent / "vectors" / "aws"
 ZONES = (("us-east-1a", "use1-az1"), ("us-east-1b", "use1-az2"), ("us-east-1c", "use1-az4"))

@@ -20,11 +20,11 @@ from dovetail.api.workloads import DaemonSet
 from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build
 from dovetail.model.labels import INSTANCE_TYPE, NODEPOOL
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Options, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import amounts
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.units.quantity import parse_quantity
 from dovetail.verify import verify
 

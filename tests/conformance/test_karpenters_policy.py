@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.karpenter.scheduling import schedule
 from dovetail.testing.scenarios import features, read_scenarios
+from dovetail.units.money import NANO_DOLLARS
 
 FOLDER = Path(__file__).parent / "vectors" / "scheduling"
 NEAR = 0.02

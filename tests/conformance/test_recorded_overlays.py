@@ -16,9 +16,10 @@ from dovetail.api.core import ResourceList
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType
+from dovetail.model.offering import InstanceType
 from dovetail.model.overlays import Overlaid, Supply, Verdict, adjusted, evaluate, ordered
 from dovetail.model.resources import amounts
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.units.quantity import parse_quantity
 
 with gzip.open(Path(__file__).parent / "vectors" / "overlays.jsonl.gz", "rt") as _file:

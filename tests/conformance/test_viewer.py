@@ -16,7 +16,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import SECOND
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.units.quantity import parse_quantity
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 from dovetail.views.top.board import Board, Settings

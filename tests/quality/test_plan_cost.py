@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dovetail.base.clock import MINUTE
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Budget
 from dovetail.solve.budget import Deadline, Stop, never
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import read_scenarios
+from dovetail.units.money import NANO_DOLLARS
 
 pytestmark = pytest.mark.long
 

@@ -23,12 +23,12 @@ from dovetail.cost.idle import causes
 from dovetail.cost.ledger import allocations, stepped
 from dovetail.cost.store import Store, StoreFile, write_facts
 from dovetail.cost.window import Window
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.runtime.operator import CostBook, Ports
 from dovetail.runtime.volume_costs import VolumeRecord
 from dovetail.simulate import cluster
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario.scenario import load
+from dovetail.units.money import NANO_DOLLARS
 
 _Text = pytest.CaptureFixture[str]
 _BURST = Path("examples/burst")

@@ -17,9 +17,9 @@ import yaml
 
 from dovetail.base.errors import InputError
 from dovetail.cli.main import BAD_INPUT, OK, run
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
+from dovetail.units.money import NANO_DOLLARS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, TABLE = ROOT / "examples", ROOT / "docs" / "reference" / "plan-and-controllers.md"

@@ -10,8 +10,9 @@ from dovetail.base.errors import CreateFailed, InsufficientCapacity
 from dovetail.cloud.choice import MOST_TYPES, Choice, Request, choose, too_few
 from dovetail.cloud.simulated.cloud import attempts, depth
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements
+from dovetail.units.money import NANO_DOLLARS
 
 
 def offering(zone: str, capacity_type: str, price: float, **more: Any) -> Offering:

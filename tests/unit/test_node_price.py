@@ -17,10 +17,11 @@ from dovetail.cli.main import run
 from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType
+from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Options, Problem
 from dovetail.solve.solver import solve
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.verify import verify
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"

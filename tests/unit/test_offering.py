@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.model.offering import HOURS_A_MONTH, InstanceType, Offering, affordable, parse_dollars
+from dovetail.model.offering import InstanceType, Offering, affordable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
+from dovetail.units.money import HOURS_A_MONTH, parse_dollars
 
 
 def offering(**more: object) -> Offering:

@@ -16,10 +16,11 @@ from dovetail.cloud.provider import as_sold
 from dovetail.cloud.unavailable import without
 from dovetail.controllers.overlays import Overlays
 from dovetail.model import labels
-from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.overlays import INVALID, Overlaid, Supply, Verdict, evaluate
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
+from dovetail.units.money import DEAREST, NANO_DOLLARS
 
 HALF = {"priceAdjustment": "-50%"}
 

@@ -11,7 +11,6 @@ from all_patterns import PLENTY, cheapest_choice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Step
 from dovetail.model.problem import Problem
 from dovetail.solve.bound.scope import Kinds
@@ -24,6 +23,7 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import Document, instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.units.money import NANO_DOLLARS
 
 SIZES = (500, 512), (700, 1024), (1500, 900), (2500, 4096)
 ZONES = "zone-a", "zone-b", "zone-c"

@@ -17,9 +17,10 @@ from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.provider import Instance, Provider
 from dovetail.cloud.simulated import Account, SecurityGroup, SimulatedCloud, Subnet
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
+from dovetail.units.money import NANO_DOLLARS
 
 T = TypeVar("T")
 REGION = "ap-northeast-2"

@@ -10,7 +10,7 @@ from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import regions, volume_price
-from dovetail.model.offering import NANO_DOLLARS, parse_dollars
+from dovetail.units.money import NANO_DOLLARS, parse_dollars
 
 MONTH = 730
 

@@ -13,8 +13,9 @@ from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud import catalog
 from dovetail.disrupt.bill import Bill, Fresh, Price, Repacking, on_demand
 from dovetail.model import labels
-from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS, InstanceType
+from dovetail.model.offering import InstanceType
 from dovetail.model.problem import ExistingNode, Problem
+from dovetail.units.money import dollars, monthly
 
 _NO_POOL = "(none)"
 _SHOWN = 3
@@ -77,8 +78,8 @@ def bill_document(
     fresh = bill.fresh
     known = repacking is not None and (repacking.complete or repacking.nodes_gone > 0)
     return {
-        "hourly": _dollars(bill.cost),
-        "monthly": _month(bill.cost),
+        "hourly": dollars(bill.cost),
+        "monthly": round(monthly(bill.cost), 2),
         "unusedShare": round(bill.unused, 4),
         "estimated": sum(price.estimated for price in prices.values()),
         "groups": [
@@ -86,8 +87,8 @@ def bill_document(
                 "name": group.name or None,
                 "nodes": group.nodes,
                 "withoutPrice": group.unpriced,
-                "hourly": _dollars(group.parts.cost),
-                "monthly": _month(group.parts.cost),
+                "hourly": dollars(group.parts.cost),
+                "monthly": round(monthly(group.parts.cost), 2),
                 "unusedShare": round(group.parts.unused / group.parts.cost, 4) if group.parts.cost else 0.0,
                 "requestedCpu": round(group.cpu, 4),
                 "requestedMemory": round(group.memory, 4),
@@ -96,9 +97,9 @@ def bill_document(
         ],
         "nodesKept": bill.kept,
         "movable": {
-            "hourly": _dollars(bill.movable.cost),
-            "fresh": _dollars(fresh.cost) if fresh else None,
-            "lowerBound": _dollars(fresh.least) if fresh else None,
+            "hourly": dollars(bill.movable.cost),
+            "fresh": dollars(fresh.cost) if fresh else None,
+            "lowerBound": dollars(fresh.least) if fresh else None,
             "homelessPods": list(bill.homeless),
             "pods": bill.pods,
             "podsLookedAt": bill.pods - bill.untried,
@@ -107,17 +108,17 @@ def bill_document(
         "difference": None
         if fresh is None or not bill.movable.cost
         else {
-            "hourly": _dollars(bill.movable.cost - fresh.cost),
-            "packing": _dollars(fresh.packing),
-            "types": _dollars(fresh.types),
-            "spot": _dollars(fresh.spot),
-            "daemonsets": _dollars(fresh.daemons),
+            "hourly": dollars(bill.movable.cost - fresh.cost),
+            "packing": dollars(fresh.packing),
+            "types": dollars(fresh.types),
+            "spot": dollars(fresh.spot),
+            "daemonsets": dollars(fresh.daemons),
         },
         "repacking": None
         if repacking is None
         else {
-            "saving": _dollars(repacking.saving) if known else None,
-            "monthlySaving": _month(repacking.saving) if known else None,
+            "saving": dollars(repacking.saving) if known else None,
+            "monthlySaving": round(monthly(repacking.saving), 2) if known else None,
             "podsMoved": repacking.pods,
             "nodesRemoved": repacking.nodes_gone,
             "nodesBought": repacking.nodes_bought,
@@ -141,8 +142,8 @@ def bill_lines(
             table,
             group.name or _NO_POOL,
             f"{group.nodes:,}",
-            f"{_dollars(group.parts.cost):,.4f}" if group.parts.cost else "–",
-            f"{_month(group.parts.cost):,.0f}" if group.parts.cost else "–",
+            f"{dollars(group.parts.cost):,.4f}" if group.parts.cost else "–",
+            f"{monthly(group.parts.cost):,.0f}" if group.parts.cost else "–",
             f"{group.cpu:.0%}",
             f"{group.memory:.0%}",
             f"{unused:.0%}" if group.parts.cost else "–",
@@ -232,17 +233,9 @@ def _looked(found: Repacking) -> str:
     return "Every node was looked at, but not every set of them,"
 
 
-def _dollars(nanos: int) -> float:
-    return nanos / NANO_DOLLARS
-
-
-def _month(nanos: int) -> float:
-    return round(nanos * HOURS_A_MONTH / NANO_DOLLARS, 2)
-
-
 def _both(nanos: int) -> str:
-    return f"${_dollars(nanos):,.4f}/h (${_month(nanos):,.0f} a month)"
+    return f"${dollars(nanos):,.4f}/h (${monthly(nanos):,.0f} a month)"
 
 
 def _signed(nanos: int) -> str:
-    return f"{'-' if nanos < 0 else ''}${abs(_dollars(nanos)):,.4f}"
+    return f"{'-' if nanos < 0 else ''}${abs(dollars(nanos)):,.4f}"

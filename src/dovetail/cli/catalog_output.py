@@ -16,8 +16,9 @@ from dovetail.cli.catalog_query import GPUS, cheapest, label, memory_size
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.provenance import HOW, provenance
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, quantities
+from dovetail.units.money import dollars
 from dovetail.units.quantity import Quantity
 
 _WIDE = 130  # columns from which the table shows more
@@ -181,7 +182,7 @@ def _document(item: InstanceType, estimate: str) -> dict[str, Any]:
             {
                 "zone": offering.zone,
                 "capacityType": offering.capacity_type,
-                "price": offering.price / NANO_DOLLARS if offering.price else None,
+                "price": dollars(offering.price) if offering.price else None,
                 "available": offering.available,
                 "estimated": offering.estimated,
             }
@@ -211,7 +212,7 @@ def _gib(amount: int) -> str:
 
 
 def _price(price: int | None, mark: str = "") -> str:
-    return "–" if price is None else f"{mark}{price / NANO_DOLLARS:.4f}"
+    return "–" if price is None else f"{mark}{dollars(price):.4f}"
 
 
 def _zones(offerings: Iterable[Offering]) -> str:

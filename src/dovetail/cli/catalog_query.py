@@ -10,8 +10,9 @@ from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cloud.catalog.capacity import AMD_GPU, GAUDI, NVIDIA_GPU
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType, parse_dollars
+from dovetail.model.offering import InstanceType
 from dovetail.model.resources import CPU, MEMORY
+from dovetail.units.money import NANO_DOLLARS, parse_dollars
 from dovetail.units.quantity import parse_quantity
 
 CATEGORY = labels.AWS + "instance-category"

@@ -19,7 +19,7 @@ from dovetail.cost.allocation import IDLE, NANO, Allocation, AllocationSet
 from dovetail.cost.commitments import Used
 from dovetail.cost.idle import Cause, sentence
 from dovetail.cost.window import Window
-from dovetail.model.offering import HOURS_A_MONTH
+from dovetail.units.money import HOURS_A_MONTH
 from dovetail.units.timestamp import to_rfc3339
 
 _NARROW = 100  # columns of a terminal

@@ -16,8 +16,8 @@ from dovetail.cli.messages import visible
 from dovetail.cli.new_objects import WayBack, of_quota
 from dovetail.cli.savings_plan import Commitment, as_document, in_words
 from dovetail.cli.tables import add_row, hourly, new_table, signed_hourly
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.questions.change import FieldChange, Verdict, shown
+from dovetail.units.money import dollars
 
 _SHOWN = 10
 _LONG = 160  # characters of a value
@@ -231,17 +231,13 @@ def document(facts: Facts) -> dict[str, Any]:
         "images": [{**asdict(one), "seen": dict(one.seen)} for one in answer.untried],
         "vcpus": {"before": before, "peak": peak, "after": after, "quota": facts.quota},
         "hourly": {
-            "before": _dollars(money.before),
-            "after": None if money.untried else _dollars(money.after),
-            "lowerBound": None if money.untried else _dollars(money.at_least),
-            "replacedWithoutTheChange": _dollars(money.as_is),
+            "before": dollars(money.before),
+            "after": None if money.untried else dollars(money.after),
+            "lowerBound": None if money.untried else dollars(money.at_least),
+            "replacedWithoutTheChange": dollars(money.as_is),
             "withoutPrice": money.unpriced,
         },
         "homelessPods": list(money.homeless),
         "savingsPlan": None if commitment is None else as_document(commitment, *money.listed),
         "undo": {"objects": list(facts.back.objects), "delete": list(facts.back.deletions)},
     }
-
-
-def _dollars(nanos: int) -> float:
-    return nanos / NANO_DOLLARS

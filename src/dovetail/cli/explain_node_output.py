@@ -13,8 +13,8 @@ from dovetail.cli.tables import add_row, new_table
 from dovetail.disrupt.standing import Standing
 from dovetail.explain import words
 from dovetail.explain.node import NodeStory, Option
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, MEMORY
+from dovetail.units.money import dollars
 
 _PODS, _TYPES = 10, 8  # rows shown
 
@@ -37,7 +37,7 @@ def node_document(story: NodeStory) -> dict[str, Any]:
     if story.cut:
         found["incomplete"] = True
     if story.worth is not None:
-        found["provenWorth"] = story.worth / NANO_DOLLARS
+        found["provenWorth"] = dollars(story.worth)
     return found
 
 
@@ -113,7 +113,7 @@ def _possible(story: NodeStory) -> RenderableType:
             offer.zone,
             offer.capacity_type,
             _price(item),
-            f"{more / NANO_DOLLARS:+.4f}" if more else "",
+            f"{dollars(more):+.4f}" if more else "",
         )
     rest = len(story.possible) - _TYPES
     if rest > 0:
@@ -150,7 +150,7 @@ def _why_not(item: Option) -> str:
 
 
 def _price(item: Option) -> str:
-    return f"{'~' if item.offer.estimated else ''}{item.offer.price / NANO_DOLLARS:.4f}"
+    return f"{'~' if item.offer.estimated else ''}{dollars(item.offer.price):.4f}"
 
 
 def standing_document(found: Standing | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dovetail.explain import words
 from dovetail.explain.cost import CostStory, RulePrice
 from dovetail.explain.miss import Miss, NodesVerdict, Offer, PoolVerdict, Way
 from dovetail.explain.pod import PodStory
-from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
+from dovetail.units.money import HOURS_A_MONTH, dollars, monthly
 
 CUT = "The time for the explanation was over before everything was looked at: give a longer --deadline."
 
@@ -34,7 +34,7 @@ def pod_document(story: PodStory) -> dict[str, Any]:
             "instanceType": claim.instance_type,
             "zone": claim.zone,
             "capacityType": claim.capacity_type,
-            "price": claim.price / NANO_DOLLARS,
+            "price": dollars(claim.price),
             "priceEstimated": claim.price_estimated,
             "pods": list(claim.pods),
         }
@@ -82,7 +82,7 @@ def offer_document(item: Offer) -> dict[str, Any]:
         "instanceType": item.instance_type,
         "zone": item.zone,
         "capacityType": item.capacity_type,
-        "price": item.price / NANO_DOLLARS,
+        "price": dollars(item.price),
         "priceEstimated": item.estimated,
     }
 
@@ -171,11 +171,6 @@ def _ways(ways: tuple[Way, ...]) -> RenderableType:
     for way in ways:
         add_row(table, "; and ".join(change.words for change in way.changes), way.place)
     return table
-
-
-def monthly(nanos: int) -> float:
-    """Nano-dollars per hour as dollars per month of 730 hours."""
-    return nanos * HOURS_A_MONTH / NANO_DOLLARS
 
 
 def cost_document(story: CostStory) -> dict[str, Any]:

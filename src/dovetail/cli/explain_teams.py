@@ -11,16 +11,15 @@ from rich.text import Text
 
 from dovetail.api.core import Pod
 from dovetail.base.errors import InputError
-from dovetail.cli.explain_output import monthly
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cost.aggregate import key_of, strict_keys
 from dovetail.cost.allocation import Properties
 from dovetail.cost.facts import owner_of
 from dovetail.cost.filters import sanitized
 from dovetail.disrupt.pods import reschedulable, unbound
-from dovetail.model.offering import HOURS_A_MONTH
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
+from dovetail.units.money import HOURS_A_MONTH, monthly
 
 Solve = Callable[[Problem], Plan]
 _MOST = 40  # each is a plan of its own

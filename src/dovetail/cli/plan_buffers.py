@@ -14,10 +14,10 @@ from dovetail.cli.messages import note
 from dovetail.cli.tables import add_row, new_table
 from dovetail.explain.aftermath import aftermath
 from dovetail.model.buffers import bounded, replicas, resolve, virtual_pods
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.reading import Manifest
+from dovetail.units.money import dollars
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -103,7 +103,7 @@ def buffer_lines(buffers: Buffers) -> Iterator[Table | str]:
         return
     number = f"{len(claims)} more node{'s' if len(claims) > 1 else ''}"
     types = ", ".join(f"{count} x {name}" for name, count in _counted(one.instance_type for one in claims))
-    hourly = buffers.plan.cost.hourly / NANO_DOLLARS
+    hourly = dollars(buffers.plan.cost.hourly)
     yield f"The buffers need {number} ({types}), for ${hourly:,.4f}/h beside the plan."
 
 
@@ -123,14 +123,14 @@ def buffer_document(buffers: Buffers) -> dict[str, Any]:
             {"buffer": one.name, "pods": one.wanted, "fit": room, "needNodes": new, "unschedulable": left}
         )
     return {
-        "hourlyCost": buffers.plan.cost.hourly / NANO_DOLLARS,
+        "hourlyCost": dollars(buffers.plan.cost.hourly),
         "nodes": [
             {
                 "nodePool": claim.pool,
                 "instanceType": claim.instance_type,
                 "zone": claim.zone,
                 "capacityType": claim.capacity_type,
-                "hourlyPrice": claim.price / NANO_DOLLARS,
+                "hourlyPrice": dollars(claim.price),
                 "pods": list(claim.pods),
             }
             for claim in buffers.plan.claims

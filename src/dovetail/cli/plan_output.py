@@ -22,11 +22,11 @@ from dovetail.cloud.catalog.provenance import provenance
 from dovetail.explain.short_memory import short_of_memory
 from dovetail.explain.spread_domains import AsSeen
 from dovetail.model import labels
-from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from dovetail.reading import Reading
+from dovetail.units.money import dollars, monthly
 from dovetail.units.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ def document(
             for item in plan.unschedulable
         ],
         "cost": {
-            "hourly": _dollars(plan.cost.hourly),
-            "atListPrices": _dollars(_at_list_prices(plan, problem, more)),
+            "hourly": dollars(plan.cost.hourly),
+            "atListPrices": dollars(_at_list_prices(plan, problem, more)),
             **_parts(plan.claims, more),
-            "expected": _dollars(plan.cost.hourly),
-            "likely": _dollars(_likely(plan, more)),
-            "worst": _dollars(_worst(plan, more)),
-            "diversity": _dollars(diversity),
-            "lowerBound": _dollars(plan.cost.lower_bound),
+            "expected": dollars(plan.cost.hourly),
+            "likely": dollars(_likely(plan, more)),
+            "worst": dollars(_worst(plan, more)),
+            "diversity": dollars(diversity),
+            "lowerBound": dollars(plan.cost.lower_bound),
             "lowerBoundAsSeen": _as_seen(plan, seen),
             "gap": round(plan.cost.gap, 6),
         },
@@ -89,7 +89,7 @@ def document(
 def _as_seen(plan: Plan, seen: AsSeen) -> float | None:
     """What is proven if spreads counted only domains with nodes; None if that was not worked out."""
     bound = seen.bound if seen.counted else plan.cost.lower_bound
-    return None if bound is None else _dollars(bound)
+    return None if bound is None else dollars(bound)
 
 
 def _realised(plan: Plan, placed: Forecast | None) -> dict[str, Any] | None:
@@ -98,9 +98,9 @@ def _realised(plan: Plan, placed: Forecast | None) -> dict[str, Any] | None:
         return None
     deeper = _for_depth(plan)
     return {
-        "expected": _dollars(placed.expected + deeper),
-        "least": _dollars(placed.least + deeper),
-        "most": _dollars(placed.most + deeper),
+        "expected": dollars(placed.expected + deeper),
+        "least": dollars(placed.least + deeper),
+        "most": dollars(placed.most + deeper),
         "tries": len(placed.outcomes),
         "podsWherePlanned": round(placed.here, 4),
         "elsewhere": dict(placed.causes),
@@ -112,25 +112,25 @@ def _proof(proof: Proof) -> dict[str, Any]:
     """Worths in dollars per hour of one pod; what is said of one pod holds for so many like it."""
     named = [item.pods[0] for item in proof.worth]
     return {
-        "bound": _dollars(proof.bound),
-        "linear": _dollars(proof.linear),
+        "bound": dollars(proof.bound),
+        "linear": dollars(proof.linear),
         "method": proof.method,
         "worth": [
             {
                 "pod": item.pods[0],
                 "pods": len(item.pods),
-                "each": _dollars(item.each),
+                "each": dollars(item.each),
                 "nodePools": list(item.pools),
             }
             for item in proof.worth
         ],
-        "absorbed": {name: _dollars(amount) for name, amount in sorted(proof.absorbed.items())},
+        "absorbed": {name: dollars(amount) for name, amount in sorted(proof.absorbed.items())},
         "rules": [
             {
                 "name": rule.name,
                 "most": rule.most,
                 "pods": [named[index] for index in rule.pods],
-                "price": _dollars(rule.price),
+                "price": dollars(rule.price),
             }
             for rule in proof.rules
         ],
@@ -140,7 +140,7 @@ def _proof(proof: Proof) -> dict[str, Any]:
                 "nodePool": item.pool,
                 "resource": item.resource,
                 "left": quantity(item.resource, item.left),
-                "price": _dollars(item.price),
+                "price": dollars(item.price),
             }
             for item in proof.limits
         ],
@@ -156,8 +156,8 @@ def _copies(found: Copies) -> dict[str, Any]:
         "reason": found.why,
         "times": found.times,
         "nodes": found.nodes,
-        "hourly": _dollars(found.hourly),
-        "lowerBound": _dollars(found.bound),
+        "hourly": dollars(found.hourly),
+        "lowerBound": dollars(found.bound),
         "nodeClaims": [
             {**_claim(claim), "pods": len(claim.pods), "nodes": count * found.times}
             for claim, count in _alike(found.plan.claims)
@@ -214,9 +214,9 @@ def _parts(claims: Sequence[PlannedClaim], more: Sequence[Copies]) -> dict[str, 
     """What the cost is made of, in dollars per hour."""
     bought = list(_bought(claims, more))
     return {
-        "instance": _dollars(sum(times * claim.instance_price for claim, times in bought)),
-        "volumes": _dollars(sum(times * claim.volumes for claim, times in bought)),
-        "surcharge": _dollars(sum(times * claim.surcharge for claim, times in bought)),
+        "instance": dollars(sum(times * claim.instance_price for claim, times in bought)),
+        "volumes": dollars(sum(times * claim.volumes for claim, times in bought)),
+        "surcharge": dollars(sum(times * claim.surcharge for claim, times in bought)),
     }
 
 
@@ -227,12 +227,12 @@ def _claim(claim: PlannedClaim) -> dict[str, Any]:
         "instanceType": claim.instance_type,
         "zone": claim.zone,
         "capacityType": claim.capacity_type,
-        "price": _dollars(claim.price),
-        "instancePrice": _dollars(claim.instance_price),
-        "volumes": _dollars(claim.volumes),
-        "surcharge": _dollars(claim.surcharge),
-        "likelyPrice": _dollars(_likely_price(claim)),
-        "worstPrice": _dollars(claim.worst),
+        "price": dollars(claim.price),
+        "instancePrice": dollars(claim.instance_price),
+        "volumes": dollars(claim.volumes),
+        "surcharge": dollars(claim.surcharge),
+        "likelyPrice": dollars(_likely_price(claim)),
+        "worstPrice": dollars(claim.worst),
         "priceEstimated": claim.price_estimated,
         "instanceTypes": list(claim.instance_types),
         "requirements": list(_requirements(claim)),
@@ -251,10 +251,6 @@ def _requirements(claim: PlannedClaim) -> Iterator[dict[str, Any]]:
         if least is not None:
             entry["minValues"] = least
         yield entry
-
-
-def _dollars(nanos: int) -> float:
-    return nanos / NANO_DOLLARS
 
 
 def quantity(name: str, amount: int) -> str:
@@ -282,10 +278,10 @@ def sentences(
     sentence = _sentence(plan, diversity, more)
     if sentence:
         yield sentence
-    if seen.bound is not None and _dollars(plan.cost.lower_bound - seen.bound) >= 0.00005 and not more:
+    if seen.bound is not None and dollars(plan.cost.lower_bound - seen.bound) >= 0.00005 and not more:
         yield (
             "That counts every domain of a spread where a node could be bought. If only domains with nodes "
-            f"counted, as kube-scheduler sees them, no plan costs less than ${_dollars(seen.bound):.4f}/h."
+            f"counted, as kube-scheduler sees them, no plan costs less than ${dollars(seen.bound):.4f}/h."
         )
     yield from map(_of_copies, more)
     if plan.claims and placed is not None:
@@ -323,7 +319,7 @@ def _row(claim: PlannedClaim) -> tuple[str, ...]:
         f"{claim.instance_type} +{others}" if others > 0 else claim.instance_type,
         claim.zone,
         claim.capacity_type,
-        f"{'~' if claim.price_estimated else ''}{_dollars(claim.price):.4f}",
+        f"{'~' if claim.price_estimated else ''}{dollars(claim.price):.4f}",
         f"{claim.requests.get(CPU, 0) / 1000:g}",
         f"{claim.requests.get(MEMORY, 0) / 2**30:.1f}Gi",
         str(len(claim.pods)),
@@ -383,21 +379,21 @@ def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
         return f"Nothing to buy{fit if placed else ''}.{end}" if plan.unschedulable or placed else ""
     count, cost = len(plan.claims) + sum(one.nodes for one in more), plan.cost
     parts = _shown_parts(plan, more)
-    start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h{parts}"
+    start = f"{count} node{'s' if count != 1 else ''} for ${dollars(cost.hourly):.4f}/h{parts}"
     bound = (
-        f"no plan for the same pods costs less than ${_dollars(cost.lower_bound):.4f}/h (gap {cost.gap:.1%})."
+        f"no plan for the same pods costs less than ${dollars(cost.lower_bound):.4f}/h (gap {cost.gap:.1%})."
         if cost.lower_bound
         else "there was no time to prove what they cost at least: a longer --deadline does."
     )
     note = " Prices marked ~ are estimates." if any(claim.price_estimated for claim in plan.claims) else ""
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
-        likely, most = (f"${_dollars(sums(plan, more)):,.4f}/h" for sums in (_likely, _worst))
+        likely, most = (f"${dollars(sums(plan, more)):,.4f}/h" for sums in (_likely, _worst))
         note += (
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
             f"of those that a launch names, likely {likely}, at worst {most} in all."
         )
-    if _dollars(diversity) >= 0.00005:  # what would be shown as $0.0000 is not worth a sentence
-        note += f" Keeping many types for spot costs about ${_dollars(diversity):.4f}/h of it."
+    if dollars(diversity) >= 0.00005:  # what would be shown as $0.0000 is not worth a sentence
+        note += f" Keeping many types for spot costs about ${dollars(diversity):.4f}/h of it."
     return f"{start}; {bound}{note}{end}"
 
 
@@ -426,14 +422,14 @@ def _outlook(plan: Plan, placed: Forecast) -> str:
     deeper = _for_depth(plan)
     least, expected, most = (one + deeper for one in (placed.least, placed.expected, placed.most))
     if placed.most == plan.cost.hourly and not deeper:
-        text = f"Realised at ${_dollars(expected):.4f}/h, as planned, {tries}"
+        text = f"Realised at ${dollars(expected):.4f}/h, as planned, {tries}"
     else:
         more = f"{expected / plan.cost.hourly - 1:+.1%}"
         if deeper:
             more += f", {deeper / plan.cost.hourly:+.1%} of it for deeper spot pools than the cheapest,"
         if least != most:
-            more += f"{'' if deeper else ','} ${_dollars(least):.4f} to ${_dollars(most):.4f}"
-        text = f"Expected to be realised at ${_dollars(expected):.4f}/h ({more} {tries})"
+            more += f"{'' if deeper else ','} ${dollars(least):.4f} to ${dollars(most):.4f}"
+        text = f"Expected to be realised at ${dollars(expected):.4f}/h ({more} {tries})"
     causes = Counter(placed.causes.values()).most_common()
     if causes:
         named = ", ".join(f"{pods} as {_CAUSES.get(cause, cause)}" for cause, pods in causes)
@@ -463,8 +459,8 @@ class Condition:
             some = f" ({len(plan.untried)} of them not looked at in the time)" if plan.untried else ""
             return f"{count} pod{'' if count == 1 else 's'} left over{some}" if count else ""
         if self.what == "cost":
-            dollars = plan.cost.hourly / NANO_DOLLARS
-            return f"${dollars:.4f}/h is more than ${self.limit:g}/h" if dollars > self.limit else ""
+            cost = dollars(plan.cost.hourly)
+            return f"${cost:.4f}/h is more than ${self.limit:g}/h" if cost > self.limit else ""
         percent = 100 * plan.cost.gap
         return f"a gap of {percent:.2f} % is more than {self.limit:g} %" if percent > self.limit else ""
 
@@ -506,9 +502,9 @@ def facts(
             "unschedulable": len(plan.unschedulable) + sum(one.left for one in more),
             "notLookedAt": len(plan.untried),
         },
-        "monthly": round(plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS, 2),
+        "monthly": round(monthly(plan.cost.hourly), 2),
         "cutShort": answer.cut_short,
-        "atMostCheaper": answer.hope / NANO_DOLLARS,
+        "atMostCheaper": dollars(answer.hope),
     }
 
 
@@ -551,12 +547,12 @@ def fact_lines(
     if not pending:
         yield f"Nothing to buy: 0 pods {_why_none(reading)}."
     if plan.claims:
-        month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
+        month = monthly(plan.cost.hourly)
         placed = pending - len(plan.unschedulable) - sum(one.left for one in more)
         yield f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place."
         listed = _at_list_prices(plan, problem, more)
         if listed != plan.cost.hourly:
-            yield f"At list prices, without NodeOverlays, these nodes cost ${_dollars(listed):.4f}/h."
+            yield f"At list prices, without NodeOverlays, these nodes cost ${dollars(listed):.4f}/h."
     if plan.untried:
         looked = pending - len(plan.untried)
         yield (
@@ -566,7 +562,7 @@ def fact_lines(
     elif answer.cut_short:
         # Without a proof it would be all that the plan costs.
         known = answer.hope if plan.cost.lower_bound else 0
-        hope = f" and save up to ${known / NANO_DOLLARS:,.4f}/h" if known else ""
+        hope = f" and save up to ${dollars(known):,.4f}/h" if known else ""
         yield f"The search was cut short: more time ({search.further}) may find a cheaper plan{hope}."
     if region is not None:
         origin = "" if region.origin == "--region" else f" (region from {region.origin})"

@@ -179,7 +179,7 @@ class Question:
         return Search(deadline=length_of("--deadline", self.deadline, "2s"))
 
     def _surcharge(self) -> int:
-        from dovetail.model.offering import parse_dollars
+        from dovetail.units.money import parse_dollars
 
         try:
             return parse_dollars(self.node_surcharge)

@@ -16,11 +16,11 @@ from dovetail.cli.tables import add_row, new_table
 from dovetail.disrupt.bill import Bill, Repacking
 from dovetail.disrupt.rightsizing import Both, Contribution, Saving
 from dovetail.explain.sizes import ENOUGH, NOT_MEASURED, Owner, Rules, Size, Work
-from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.plan import Plan
 from dovetail.model.resources import CPU, MEMORY
 from dovetail.runtime.usage import METRICS_SERVER
 from dovetail.units.duration import format_duration
+from dovetail.units.money import dollars, monthly
 from dovetail.units.timestamp import to_rfc3339
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ def _money(answer: Answer) -> RenderableType:
             table,
             what,
             "" if nodes is None else f"{nodes:,}",
-            "" if cost is None else f"{cost / NANO_DOLLARS:,.4f}",
-            "" if cost is None else f"{_dollars(cost)}",
-            "" if least is None else f"{_dollars(least)}",
+            "" if cost is None else f"{dollars(cost):,.4f}",
+            "" if cost is None else f"{_a_month(cost)}",
+            "" if least is None else f"{_a_month(least)}",
         )
     return table
 
@@ -224,10 +224,10 @@ def _fewer(found: Saving) -> str:
 
 def _proven(found: Saving) -> str:
     if found.least >= 0:
-        return f"${_dollars(found.least)} a month at least, ${_dollars(found.most)} at most"
+        return f"${_a_month(found.least)} a month at least, ${_a_month(found.most)} at most"
     if found.most <= 0:
-        return f"${_dollars(-found.most)} a month more at least, ${_dollars(-found.least)} at most"
-    return f"${_dollars(found.most)} a month less at most, ${_dollars(-found.least)} more at most"
+        return f"${_a_month(-found.most)} a month more at least, ${_a_month(-found.least)} at most"
+    return f"${_a_month(found.most)} a month less at most, ${_a_month(-found.least)} more at most"
 
 
 def _contributions(answer: Answer) -> RenderableType:
@@ -242,9 +242,9 @@ def _contributions(answer: Answer) -> RenderableType:
         if one.saving is not None:
             found = one.saving
             figures = (
-                f"{_dollars(found.saved)}",
-                f"{_dollars(found.least)}",
-                f"{_dollars(found.most)}",
+                f"{_a_month(found.saved)}",
+                f"{_a_month(found.least)}",
+                f"{_a_month(found.most)}",
                 f"{-found.nodes:+d}" if found.nodes else "",
             )
         add_row(table, answer.name(one.owner), _pods(work), *figures)
@@ -409,17 +409,13 @@ def _some(names: Iterable[str]) -> str:
     return f"{', '.join(listed[:_SHOWN])}{more}"
 
 
-def _dollars(nanos: int) -> str:
-    """A month's, whole; never -0."""
-    return f"{round(_month(nanos)):,}"
-
-
-def _month(nanos: int) -> float:
-    return nanos * HOURS_A_MONTH / NANO_DOLLARS
+def _a_month(nanos: int) -> str:
+    """Dollars, whole; never -0."""
+    return f"{round(monthly(nanos)):,}"
 
 
 def _both(nanos: int) -> str:
-    return f"${nanos / NANO_DOLLARS:,.4f}/h (${_dollars(nanos)} a month)"
+    return f"${dollars(nanos):,.4f}/h (${_a_month(nanos)} a month)"
 
 
 def document(answer: Answer) -> dict[str, Any]:
@@ -442,9 +438,9 @@ def document(answer: Answer) -> dict[str, Any]:
             {
                 "what": what,
                 "nodes": nodes,
-                "hourly": None if cost is None else cost / NANO_DOLLARS,
-                "monthly": None if cost is None else round(_month(cost), 2),
-                "lowerBound": None if least is None else least / NANO_DOLLARS,
+                "hourly": None if cost is None else dollars(cost),
+                "monthly": None if cost is None else round(monthly(cost), 2),
+                "lowerBound": None if least is None else dollars(least),
             }
             for what, nodes, cost, least in _rows(answer)
         ]
@@ -502,10 +498,10 @@ def _types(plan: Plan) -> dict[str, int]:
 
 def _saving(found: Saving) -> dict[str, Any]:
     return {
-        "hourly": found.saved / NANO_DOLLARS,
-        "monthly": round(_month(found.saved), 2),
-        "atLeastHourly": found.least / NANO_DOLLARS,
-        "atMostHourly": found.most / NANO_DOLLARS,
+        "hourly": dollars(found.saved),
+        "monthly": round(monthly(found.saved), 2),
+        "atLeastHourly": dollars(found.least),
+        "atMostHourly": dollars(found.most),
         "nodes": found.nodes,
     }
 

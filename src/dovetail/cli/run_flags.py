@@ -288,8 +288,8 @@ class Flags:
         from dovetail.cluster.scheduler_config import read_default_constraints
         from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
         from dovetail.model import labels
-        from dovetail.model.offering import parse_dollars
         from dovetail.runtime.settings import Settings
+        from dovetail.units.money import parse_dollars
 
         return Settings(
             batch_idle_duration=_read("--batch-idle-duration", parse_duration, self.batch_idle_duration),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dovetail.base.errors import InputError
 from dovetail.cli.tables import hourly, signed_hourly
-from dovetail.model.offering import NANO_DOLLARS, parse_dollars
+from dovetail.units.money import dollars, parse_dollars
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def as_field(hourly: str, discount: str) -> str:
     plan = savings_plan_of(hourly, discount)
     if plan is None:
         return ""
-    given = {"name": "savings plan", "hourly": plan.hourly / NANO_DOLLARS, "discount": f"{plan.discount:.4%}"}
+    given = {"name": "savings plan", "hourly": dollars(plan.hourly), "discount": f"{plan.discount:.4%}"}
     return f"commitments.savingsPlans={inline([given])}"
 
 
@@ -72,10 +72,10 @@ def in_words(plan: Commitment, before: int, after: int, then: str) -> str:
 def as_document(plan: Commitment, before: int, after: int) -> dict[str, float]:
     """The same in dollars an hour."""
     return {
-        "hourly": plan.hourly / NANO_DOLLARS,
+        "hourly": dollars(plan.hourly),
         "discount": plan.discount,
-        "usedBefore": plan.used(before) / NANO_DOLLARS,
-        "usedAfter": plan.used(after) / NANO_DOLLARS,
-        "savedBefore": plan.saved(before) / NANO_DOLLARS,
-        "savedAfter": plan.saved(after) / NANO_DOLLARS,
+        "usedBefore": dollars(plan.used(before)),
+        "usedAfter": dollars(plan.used(after)),
+        "savedBefore": dollars(plan.saved(before)),
+        "savedAfter": dollars(plan.saved(after)),
     }

@@ -17,12 +17,12 @@ from dovetail.base.beside import beside
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.controllers.provisioning.important import LITTLE, by_priority
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan, Step
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.budget import Deadline, SolveBudget, Stop, never
 from dovetail.solve.solver import Trace, solve, untraced
 from dovetail.units.duration import format_duration
+from dovetail.units.money import dollars
 
 if TYPE_CHECKING:
     from dovetail.verify import Violation
@@ -290,8 +290,8 @@ class Traces:
                 "phase": step.phase,
                 **(seconds if self._timed else {}),
                 "work": step.work,
-                "incumbent": step.cost / NANO_DOLLARS,
-                "bound": step.bound / NANO_DOLLARS,
+                "incumbent": dollars(step.cost),
+                "bound": dollars(step.bound),
                 "nodes": step.nodes,
                 "left": step.left,
                 "columns": step.columns,
@@ -319,7 +319,7 @@ def progress(doing: str, nanoseconds: int) -> None:
 
 
 def _report(best: Plan, step: int) -> None:
-    cost = f"${best.cost.hourly / NANO_DOLLARS:,.4f}/h, proven within {best.cost.gap:.1%}"
+    cost = f"${dollars(best.cost.hourly):,.4f}/h, proven within {best.cost.gap:.1%}"
     progress(f"{cost}; searching", step)
 
 

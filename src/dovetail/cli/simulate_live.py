@@ -20,11 +20,11 @@ from rich.progress import BarColumn, Progress, TextColumn
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli.terminal import application_of
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.analysis.log import Progress as Moment
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.run import Listener, Result, simulate
 from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.units.money import dollars
 from dovetail.views.top.board import Board
 from dovetail.views.top.feed import SimulationFeed
 
@@ -90,7 +90,7 @@ def _columns(moment: Moment | None, zone: ZoneInfo) -> dict[str, Any]:
         "nodes": moment.nodes,
         "pods": moment.pods,
         "pending": moment.pending,
-        "hourly": f"${moment.hourly / NANO_DOLLARS:.2f}",
+        "hourly": f"${dollars(moment.hourly):.2f}",
         "colour": "yellow" if moment.pending else "dim",
     }
 
@@ -122,7 +122,7 @@ def _lines(console: Console, zone: ZoneInfo, every: int) -> Listener:
             upcoming = moment.now - moment.now % every + every
             console.print(
                 f"{_clock(moment, zone)}  {moment.nodes:3} nodes  {moment.pods:4} pods  "
-                f"{moment.pending:4} pending  ${moment.hourly / NANO_DOLLARS:.2f}/h",
+                f"{moment.pending:4} pending  ${dollars(moment.hourly):.2f}/h",
                 markup=False,
             )
 

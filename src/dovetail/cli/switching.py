@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import HOUR
 from dovetail.base.errors import InputError
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import dollars
 
 if TYPE_CHECKING:
     from dovetail.cli.savings_plan import Commitment
@@ -164,14 +164,14 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
     for heading in ("$ a day", "Saved", "$/h at its end", "Pods moved", "Expired", "Their pods"):
         table.add_column(heading, justify="right", no_wrap=True)
     daily = found.before * 24
-    add_row(table, "as it is", f"{_dollars(daily):,.0f}", "", f"{_dollars(found.before):,.2f}", "", "", "")
+    add_row(table, "as it is", f"{dollars(daily):,.0f}", "", f"{dollars(found.before):,.2f}", "", "", "")
     for number, paid in days(found, numbers).items():
         add_row(
             table,
             f"{number}",
-            f"{_dollars(paid):,.0f}",
+            f"{dollars(paid):,.0f}",
             f"{1 - paid / daily:.1%}",
-            f"{_dollars(found.rate(number * DAY - 1)):,.2f}",
+            f"{dollars(found.rate(number * DAY - 1)):,.2f}",
             f"{found.moved((number - 1) * DAY, number * DAY):,}",
             *(f"{amount:,}" for amount in found.expired((number - 1) * DAY, number * DAY)),
         )
@@ -193,7 +193,7 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
     shown = ", ".join(f"{name} {_signed(amount)}" for name, amount in parts)
     console.print(f"Of the difference of {_signed(found.before - found.after)}/h: {shown}.")
     if least is not None:
-        console.print(f"No nodes do for less than ${_dollars(least):,.2f}/h.")
+        console.print(f"No nodes do for less than ${dollars(least):,.2f}/h.")
     for why, number in list(found.held.items())[:5]:
         console.print(f"{number:,} nodes take no part: {why}")
     aged, theirs = found.expired(0, max(numbers) * DAY)
@@ -211,12 +211,12 @@ def _committed(found: Switching, plan: Commitment) -> dict[str, float]:
     """Dollars an hour; what the nodes come to counts the whole of the plan, used or not."""
     now, end = found.on_demand
     return {
-        "hourly": _dollars(plan.hourly),
+        "hourly": dollars(plan.hourly),
         "discount": plan.discount,
-        "usedNow": _dollars(plan.used(now)),
-        "usedInTheEnd": _dollars(plan.used(end)),
-        "hourlyNow": _dollars(found.before - plan.saved(now)),
-        "hourlyInTheEnd": _dollars(found.after - plan.saved(end)),
+        "usedNow": dollars(plan.used(now)),
+        "usedInTheEnd": dollars(plan.used(end)),
+        "hourlyNow": dollars(found.before - plan.saved(now)),
+        "hourlyInTheEnd": dollars(found.after - plan.saved(end)),
     }
 
 
@@ -244,14 +244,14 @@ def _json(found: Switching, numbers: tuple[int, ...], least: int | None) -> dict
     from dovetail.disrupt.switching import DAY, days
 
     return {
-        "hourlyNow": _dollars(found.before),
-        "hourlyInTheEnd": _dollars(found.after),
-        "lowerBound": None if least is None else _dollars(least),
+        "hourlyNow": dollars(found.before),
+        "hourlyInTheEnd": dollars(found.after),
+        "lowerBound": None if least is None else dollars(least),
         "days": [
             {
                 "day": number,
-                "cost": _dollars(paid),
-                "hourlyAtItsEnd": _dollars(found.rate(number * DAY - 1)),
+                "cost": dollars(paid),
+                "hourlyAtItsEnd": dollars(found.rate(number * DAY - 1)),
                 "podsMoved": found.moved((number - 1) * DAY, number * DAY),
                 "nodesExpired": found.expired((number - 1) * DAY, number * DAY)[0],
                 "podsOfExpiredNodes": found.expired((number - 1) * DAY, number * DAY)[1],
@@ -261,11 +261,11 @@ def _json(found: Switching, numbers: tuple[int, ...], least: int | None) -> dict
         "expired": dict(zip(("nodes", "pods"), found.expired(0, max(numbers) * DAY), strict=True)),
         "podsMovedByHour": {str(hour): count for hour, count in _hours(found, max(numbers)).items()},
         "difference": {
-            "hourly": _dollars(found.before - found.after),
-            "packing": _dollars(found.packing),
-            "types": _dollars(found.types),
-            "spot": _dollars(found.spot),
-            "daemonsets": _dollars(found.daemons),
+            "hourly": dollars(found.before - found.after),
+            "packing": dollars(found.packing),
+            "types": dollars(found.types),
+            "spot": dollars(found.spot),
+            "daemonsets": dollars(found.daemons),
         },
         "nodes": {"now": found.nodes[0], "inTheEnd": found.nodes[1]},
         "nodesWithoutPart": dict(found.held),
@@ -273,9 +273,5 @@ def _json(found: Switching, numbers: tuple[int, ...], least: int | None) -> dict
     }
 
 
-def _dollars(nanos: int) -> float:
-    return nanos / NANO_DOLLARS
-
-
 def _signed(nanos: int) -> str:
-    return f"{'-' if nanos < 0 else ''}${abs(_dollars(nanos)):,.2f}"
+    return f"{'-' if nanos < 0 else ''}${abs(dollars(nanos)):,.2f}"

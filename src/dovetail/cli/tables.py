@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dovetail.cli.messages import visible
-from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
+from dovetail.units.money import dollars, monthly
 
 _PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
 _MARK = "x"  # stands for the text of a column, while rich lays it out
@@ -110,11 +110,10 @@ def _captured(shown: RenderableType, console: Console) -> list[str]:
 
 def hourly(nanos: int) -> str:
     """Nano-dollars an hour as $1.20/h."""
-    return f"${nanos / NANO_DOLLARS:,.2f}/h"
+    return f"${dollars(nanos):,.2f}/h"
 
 
 def signed_hourly(nanos: int) -> str:
     """A difference of them, and what it comes to in a month."""
     sign = "-" if nanos < 0 else "+"
-    month = abs(nanos) * HOURS_A_MONTH / NANO_DOLLARS
-    return f"{sign}${abs(nanos) / NANO_DOLLARS:,.2f}/h ({sign}${month:,.0f} a month)"
+    return f"{sign}${dollars(abs(nanos)):,.2f}/h ({sign}${monthly(abs(nanos)):,.0f} a month)"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from dovetail.cost.aggregate import Split
 from dovetail.cost.filters import Test, parse_filter
-from dovetail.model.offering import HOURS_A_MONTH
+from dovetail.units.money import HOURS_A_MONTH
 
 _FIELDS = {
     "Clusters": "cluster",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import Score
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import PlannedClaim
+from dovetail.units.money import NANO_DOLLARS
 
 EMPTY = "Empty"
 DRIFTED = "Drifted"

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from dovetail.model import labels
 from dovetail.model.label_values import Requirement
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from dovetail.model.selector import Selector
+from dovetail.units.money import NANO_DOLLARS
 
 _MIB, _GIB = 2**20, 2**30
 _SHOWN = 4

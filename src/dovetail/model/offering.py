@@ -4,32 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 
 from dovetail.model.devices import NO_DEVICES, TemplateDevices
 from dovetail.model.labels import RESERVED
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, Resources, bounded, subtract
-
-# Prices are integers, so that ties and sums are exact: billionths of a dollar per hour.
-NANO_DOLLARS = 1_000_000_000
-DEAREST = 1_000_000  # dollars per hour; the dearest machine for sale costs about 400
-HOURS_A_MONTH = 730  # as AWS's own calculator counts
-
-
-def parse_dollars(text: str) -> int:
-    """Nano-dollars of an amount such as 0.35 or $2, rounded down. Raises ValueError."""
-    try:
-        amount = Decimal(text.strip().removeprefix("$"))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite():
-        raise ValueError(f"{text!r} is not an amount of dollars such as 0.35 or $2")
-    if amount < 0:
-        raise ValueError(f"{text!r} is below zero")
-    if amount > DEAREST:
-        raise ValueError(f"{text!r} is more than ${DEAREST:,}")
-    return int(amount * NANO_DOLLARS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from decimal import Decimal
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.runtime import validate_node_overlay
 from dovetail.model import labels
-from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources, amounts
+from dovetail.units.money import DEAREST, NANO_DOLLARS
 
 INVALID, CONFLICT = "RuntimeValidation", "Conflict"
 _CONFLICT = "conflict with another overlay"

@@ -13,9 +13,9 @@ import msgspec
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.repair import REBOOT
 from dovetail.reading.sources import in_utf8
+from dovetail.units.money import NANO_DOLLARS, dollars
 
 Record = Mapping[str, Any]
 _SHOWN_PODS = 3
@@ -377,7 +377,7 @@ def _decided(record: Record) -> dict[str, Any] | None:
                 "nodes": record["nodes"],
                 "claims": record["replacements"],
                 "pods": record.get("pods", 0),
-                "saved": record["savings"] / NANO_DOLLARS,
+                "saved": dollars(record["savings"]),
             }
         case "disruption.failed":
             return {
@@ -452,7 +452,7 @@ def _would_disrupt(record: Record) -> dict[str, Any]:
         f"{_price(record['savings'])}; nothing was done",
         "nodes": record["nodes"],
         "pods": record["pods"],
-        "saved": record["savings"] / NANO_DOLLARS,
+        "saved": dollars(record["savings"]),
     }
 
 
@@ -464,8 +464,8 @@ def _proven(record: Record, count: int) -> dict[str, Any]:
         "text": f"{'1 node' if count == 1 else f'{count} nodes'} for {_count(record['pods'])}, "
         f"{_price(cost)}; at least {_price(least)} is proven necessary{gap}",
         "pods": record["pods"],
-        "cost": cost / NANO_DOLLARS,
-        "least": least / NANO_DOLLARS,
+        "cost": dollars(cost),
+        "least": dollars(least),
     }
 
 
@@ -594,7 +594,7 @@ def _offer(one: Record) -> str:
 
 
 def _price(nanos: int) -> str:
-    return f"${nanos / NANO_DOLLARS:.4f}/h"
+    return f"${dollars(nanos):.4f}/h"
 
 
 def _count(pods: int) -> str:

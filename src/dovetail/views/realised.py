@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dovetail.base.clock import HOUR
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.views.history import Record
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from dovetail.api.core import Pod
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.analysis.waiting import PARTS, Wait, advice, waits
+from dovetail.units.money import dollars
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.views.history import Record, claim_of
 
@@ -133,7 +133,7 @@ def saving_of(records: Sequence[Record], name: str) -> Saving | None:
     for one in command.get("bought", ()):
         got = given.get(one["claim"])
         if got is None:
-            return Saving(command["savings"] / NANO_DOLLARS, None, ())
+            return Saving(dollars(command["savings"]), None, ())
         same = (got["instanceType"], got["zone"]) == (one["instanceType"], one["zone"])
         if not same:
             names = (f"{item['instanceType']} in {item['zone']}" for item in (got, one))
@@ -141,8 +141,8 @@ def saving_of(records: Sequence[Record], name: str) -> Saving | None:
         # The controller's log has no prices of what came.
         price = got.get("price", one["price"] if same else None)
         came = came + one["price"] - price if came is not None and price is not None else None
-    promised = command["savings"] / NANO_DOLLARS
-    return Saving(promised, None if came is None else came / NANO_DOLLARS, tuple(otherwise))
+    promised = dollars(command["savings"])
+    return Saving(promised, None if came is None else dollars(came), tuple(otherwise))
 
 
 def moved_from(records: Sequence[Record], name: str, known: Sequence[Wait]) -> tuple[Moved, ...]:

@@ -15,10 +15,11 @@ from dovetail.api.karpenter.nodepool import Requirement as WrittenRequirement
 from dovetail.api.meta import Part
 from dovetail.base.errors import InputError
 from dovetail.model import labels
-from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering, Overhead
+from dovetail.model.offering import InstanceType, Offering, Overhead
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, amounts
 from dovetail.reading.sources import decoded
+from dovetail.units.money import DEAREST, NANO_DOLLARS
 
 _REMEDY = (
     "Each entry needs name, requirements, offerings (price in $/h, requirements), capacity and overhead."

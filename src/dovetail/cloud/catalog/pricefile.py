@@ -27,7 +27,7 @@ import msgspec
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.model.labels import ON_DEMAND, SPOT
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import NANO_DOLLARS
 
 _OFFER = "AmazonEC2"
 _FORMS = (

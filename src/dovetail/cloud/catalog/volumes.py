@@ -10,7 +10,7 @@ import msgspec
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, ElasticBlockStore
 from dovetail.cloud.catalog.settings import GIB, ami_family, devices, parse_size
-from dovetail.model.offering import HOURS_A_MONTH
+from dovetail.units.money import HOURS_A_MONTH
 
 # Regions and types that the table does not have are priced as here.
 _REFERENCE = "us-east-1"

@@ -11,8 +11,8 @@ from dovetail.cloud.choice import Candidate
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.unavailable import single_values
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, parse_dollars
 from dovetail.model.resources import amounts, quantities
+from dovetail.units.money import NANO_DOLLARS, parse_dollars
 from dovetail.units.timestamp import parse_rfc3339
 
 SCHEME = "kwok://"

@@ -12,8 +12,8 @@ from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.consolidation.search import QUICK
 from dovetail.disrupt.pods import unbound
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
+from dovetail.units.money import NANO_DOLLARS
 
 _QUESTION = ("the efficiency of all nodes",)
 # Pods of which a plan leaves work to prove more: of those of an evening's cluster once 18 instead of 15 % of

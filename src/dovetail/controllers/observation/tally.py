@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dovetail.base.clock import HOUR, SECOND, Clock
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.disrupt.command import Command, moved_pods
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.units.timestamp import to_rfc3339
 
 HERE, THERE = "dovetail", "acting"  # values of the label `by`

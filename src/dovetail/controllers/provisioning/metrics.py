@@ -9,8 +9,8 @@ from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.controllers.reconciler import TURN
 from dovetail.controllers.waits import Waits
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.units.money import NANO_DOLLARS
 
 CONTROLLER = "provisioner"
 DURATION = Metric(

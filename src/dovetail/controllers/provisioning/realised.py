@@ -18,8 +18,8 @@ from dovetail.controllers.prices import offer_of
 from dovetail.controllers.provisioning.causes import cause
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import PlannedClaim
+from dovetail.units.money import NANO_DOLLARS
 
 PODS = Metric(
     "dovetail_planned_pods_total",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.model.offering import NANO_DOLLARS, parse_dollars
+from dovetail.units.money import NANO_DOLLARS, parse_dollars
 
 # On a NodePool: its own minimum, as "5%", "$0.01", "$0.002/pod" or several of them.
 MINIMUM_SAVING = "dovetail.dev/minimum-saving"

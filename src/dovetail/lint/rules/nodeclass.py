@@ -20,9 +20,9 @@ from dovetail.cloud.catalog.settings import ami_family
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView, nested
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.reading import Located, Manifest
 from dovetail.reading.paths import at
+from dovetail.units.money import NANO_DOLLARS
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _TERMS = ("subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms")

@@ -14,9 +14,10 @@ from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.prices import offer_of
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType
+from dovetail.model.offering import InstanceType
 from dovetail.model.resources import CPU, MEMORY, Resources, amounts
 from dovetail.runtime.figures.text import header, series
+from dovetail.units.money import NANO_DOLLARS
 
 _OF = ("resource_type", "nodepool")
 LIMIT = Metric("karpenter_nodepools_limit", "gauge", "The limits of a NodePool.", _OF)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import NANO_DOLLARS
 
 
 def dollars(nanos: int) -> float:

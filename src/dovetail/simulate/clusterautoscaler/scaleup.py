@@ -18,9 +18,9 @@ from dovetail.api.core import Node, Pod
 from dovetail.model.cluster_view import ClusterView, NodeView, PodFacts
 from dovetail.model.filters import Placement
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, MEMORY, amounts, pod_requests
 from dovetail.simulate.clusterautoscaler.rotation import Rotation
+from dovetail.units.money import NANO_DOLLARS
 
 
 @dataclass(frozen=True, slots=True)

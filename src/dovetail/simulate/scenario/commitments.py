@@ -8,9 +8,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from dovetail.cost.commitments import Commitment, Licence, Terms
-from dovetail.model.offering import parse_dollars
 from dovetail.simulate.scenario.document import Document
 from dovetail.simulate.scenario.traffic import Section
+from dovetail.units.money import parse_dollars
 from dovetail.units.timestamp import parse_rfc3339
 
 Amount = str | int | float  # dollars

@@ -9,7 +9,6 @@ from dovetail.cloud.repair_policies import read_repair_policies
 from dovetail.controllers.brakes.brakes import Rate
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.disrupt.pause import PAUSES
-from dovetail.model.offering import parse_dollars
 from dovetail.simulate.clusterautoscaler.scaleup import EXPANDERS, parse_totals
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.latency import Distribution
@@ -21,6 +20,7 @@ from dovetail.simulate.scenario.schema import (
 )
 from dovetail.simulate.scenario.traffic import second_of_day
 from dovetail.units.duration import parse_duration
+from dovetail.units.money import parse_dollars
 
 _CAPACITY_TYPES = ("on-demand", "spot", "reserved")
 

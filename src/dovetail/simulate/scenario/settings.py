@@ -8,12 +8,12 @@ from dovetail.base.clock import HOUR, MINUTE
 from dovetail.cloud.repair_policies import read_repair_policies
 from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.disrupt.pause import read_pause
-from dovetail.model.offering import parse_dollars
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime import settings as runtime
 from dovetail.simulate.scenario.schema import Settings
 from dovetail.units.duration import parse_duration
+from dovetail.units.money import parse_dollars
 
 # Over a day or a week what the nodes must cost is of no use from minute to minute: the proofs alone took a
 # quarter of the time of a replay.

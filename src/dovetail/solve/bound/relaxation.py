@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask, alike, numbered, share
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.colgen.compact_mip import Free, compact_model
 from dovetail.solve.colgen.highs import quiet_solver
@@ -24,6 +23,7 @@ from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.pack.aggregation import WIDER, on_grid
 from dovetail.solve.tolerances import ALIKE, FEW, MANY, ROUNDING, SEVERAL, TRIES, WIDE
+from dovetail.units.money import NANO_DOLLARS
 
 
 @dataclass(frozen=True, slots=True)

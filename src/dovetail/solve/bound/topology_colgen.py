@@ -17,7 +17,6 @@ import numpy as np
 
 from dovetail.model.arrays import UNLIMITED, Amounts, Floats, Mask, distinct, holding, share
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
 from dovetail.solve.budget import CELLS, HALF, MOST, Part, SolveBudget
 from dovetail.solve.colgen.generation import FEW_NEW, NEW, ROUNDS
@@ -27,6 +26,7 @@ from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_inst
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 from dovetail.solve.tolerances import CLOSE, FEW, LINEAR, NARROW, PAYS, ROUNDING, TRIES, WIDE
+from dovetail.units.money import NANO_DOLLARS
 
 
 class Master:

@@ -17,13 +17,13 @@ import numpy as np
 
 from dovetail.model.arrays import ENDLESS, TABLE, UNLIMITED, Amounts, Floats, Mask, holding
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bound.topology_model import Rows, TopologySites
 from dovetail.solve.budget import CELLS, MOST, SolveBudget
 from dovetail.solve.colgen.highs import integer_program, minimum, optimum
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 from dovetail.solve.tolerances import LINEAR, SEVERAL
+from dovetail.units.money import NANO_DOLLARS
 
 # Sets of pods in a domain, by their sizes, and in all: a table of 3,888 takes 22 MB, more with the square.
 _SETS, _ALL_SETS = 4_000, 16_000

@@ -9,7 +9,6 @@ import numpy as np
 
 from dovetail.model.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.solve.assign.strategies import Target
 from dovetail.solve.bound.scope import Kinds
@@ -32,6 +31,7 @@ from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
 from dovetail.solve.tolerances import ALIKE, CLOSE, LESS, LINEAR, NARROW, TRIES, WIDE
+from dovetail.units.money import NANO_DOLLARS
 
 _MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be

@@ -17,7 +17,6 @@ import numpy as np
 
 from dovetail.model.arrays import UNLIMITED, Amounts, Floats, Mask
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.spread import NodeFilter
 from dovetail.solve.bound.scope import Kinds, Scope, State, asked_by, node_rules, owned_by, reach_of, sites_of
@@ -29,6 +28,7 @@ from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import ANTI, SPREAD, Pins
+from dovetail.units.money import NANO_DOLLARS
 
 # Per pod class that stands for several: these, each with its pods.
 Members = Mapping[int, tuple[tuple[int, Sequence[str]], ...]]

@@ -8,13 +8,13 @@ import highspy
 import numpy as np
 
 from dovetail.model.arrays import Amounts, Floats, Mask
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LITTLE, SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import MOST_CELLS, NO_ENTRIES, Entries, integer_program, minimum
 from dovetail.solve.colgen.pattern_mip import Pattern, Whole, most_nodes
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.tolerances import LESS, PROGRAM
+from dovetail.units.money import NANO_DOLLARS
 
 _WHOLE_CELLS = 800  # items times offerings where pods are whole too, or shares of nodes are looked at
 

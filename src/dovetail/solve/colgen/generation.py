@@ -12,7 +12,6 @@ import highspy
 import numpy as np
 
 from dovetail.model.arrays import Amounts, Floats
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LABELS, MOST, STEP, Part, SolveBudget
 from dovetail.solve.colgen.exchange_pricing import Exchange
 from dovetail.solve.colgen.highs import quiet_solver
@@ -33,6 +32,7 @@ from dovetail.solve.tolerances import (
     TRIES,
     WIDE,
 )
+from dovetail.units.money import NANO_DOLLARS
 
 NEW = 200  # patterns that one round adds
 FEW_NEW = 20  # when a round adds fewer, patterns are looked for in another way

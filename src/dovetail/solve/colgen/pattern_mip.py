@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dovetail.model.arrays import Amounts, Floats, Mask
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import HALF, LABELS, LITTLE, STEP, SolveBudget
 from dovetail.solve.colgen.highs import integer_program, minimum
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks, children, taken
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.tolerances import FEW, LESS, PROGRAM, ROUNDING, WIDE
+from dovetail.units.money import NANO_DOLLARS
 
 _MOST_PATTERNS = 1_500  # that are chosen from
 # Items, where pods are few: of 2 to 6 of 10 to 32 pods there were 9 to 550 patterns to choose from, up to 130

@@ -11,7 +11,7 @@ from dovetail.base.clock import HOUR, SECOND
 from dovetail.cost.allocation import NANO
 from dovetail.cost.facts import Facts, Instance
 from dovetail.cost.window import Window
-from dovetail.model.offering import HOURS_A_MONTH
+from dovetail.units.money import HOURS_A_MONTH
 from dovetail.views.history import Record, decisions
 from dovetail.views.report.costs import facts_data
 from dovetail.views.report.page import ended_rows

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import dollars
 
 Record = Mapping[str, Any]
 POINTS = 600
@@ -66,7 +66,7 @@ def chart_series(records: Sequence[Record], start: int, end: int) -> dict[str, A
 
 def _sample(lines: dict[str, list[float | None]], tally: _Tally, pods: tuple[int, int], length: int) -> None:
     now: dict[str, float | None] = dict(zip(("pods.pending", "pods.running"), pods, strict=True))
-    now["cost"] = tally.cost / NANO_DOLLARS
+    now["cost"] = dollars(tally.cost)
     now["efficiency"] = None if tally.efficiency is None else 100 * tally.efficiency
     for kind, count in tally.nodes.items():
         now[f"nodes.{kind}"] = count

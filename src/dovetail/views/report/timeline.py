@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import dollars
 from dovetail.views.report.series import Record, node_kind
 
 _KEPT, _MOST_KEPT = ("DisruptionBlocked", "Unconsolidatable"), 30  # events that say why a node stays; rows
@@ -56,7 +56,7 @@ def _row(record: Record, seconds: float) -> dict[str, Any]:
         "kind": node_kind(record),
         "instanceType": record.get("instanceType", ""),
         "zone": record.get("zone", ""),
-        "price": record["price"] / NANO_DOLLARS,
+        "price": dollars(record["price"]),
         "estimated": record.get("estimated", False),
         "launched": seconds,
         "joined": None,

@@ -20,10 +20,10 @@ from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.expiry import expires
 from dovetail.disrupt.standing import REASONS, unconsolidatable
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import pod_quantities
 from dovetail.units.cron import NEVER, Cron
 from dovetail.units.duration import format_age
+from dovetail.units.money import dollars
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.views.top.board import ABSENT, Board, Row
 
@@ -238,7 +238,7 @@ def gap(board: Board) -> str:
         return "least: not known"
     cost, least = board.least
     share = f"{100 * (cost - least) / cost:.1f}%" if cost else "0.0%"
-    return f"least ${least / NANO_DOLLARS:,.3f}/hour proven, gap {share} of ${cost / NANO_DOLLARS:,.3f}/hour"
+    return f"least ${dollars(least):,.3f}/hour proven, gap {share} of ${dollars(cost):,.3f}/hour"
 
 
 def owner(pod: Pod) -> str:

@@ -18,10 +18,10 @@ from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.pods import Budgets
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import PODS, pod_quantities
 from dovetail.model.selector import Selector
 from dovetail.units.duration import format_age
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.units.quantity import Quantity
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.views.top.order import CREATION, OLDEST_FIRST, Key, Sort, natural

@@ -22,7 +22,7 @@ from dovetail.base.errors import InputError, NotFound
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory.store import Change
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.units.money import NANO_DOLLARS
 from dovetail.views.history import LogLines
 from dovetail.views.top.board import Board
 from dovetail.views.top.records import Record, Replay, follow

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 from rich.text import Text
 
 from dovetail.base.clock import SECOND
-from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import pod_quantities
 from dovetail.units.duration import format_age
+from dovetail.units.money import dollars
 from dovetail.views.top import beyond, text
 from dovetail.views.top.board import Board, Note, Row
 
@@ -112,7 +112,7 @@ class Claims:
             item.claim.metadata.name,
             beyond.pool(item.claim),
             beyond.claim_type(item.claim),
-            "-" if price is None or not board.settings.pricing else f"${price / NANO_DOLLARS:.4f}",
+            "-" if price is None or not board.settings.pricing else f"${dollars(price):.4f}",
             format_age(now - item.since),
             item.stage,
             item.message,
@@ -245,7 +245,7 @@ def _drawn(title: str, lines: Iterator[str]) -> Text:
 
 def _about_node(board: Board, row: Row, now: int, zone: ZoneInfo) -> Iterator[str]:
     settings = board.settings
-    price = f", ${row.price / NANO_DOLLARS:.4f}/hour" if row.price is not None and settings.pricing else ""
+    price = f", ${dollars(row.price):.4f}/hour" if row.price is not None and settings.pricing else ""
     yield f"{row.type} {row.kind}{price}, {row.labels.get('topology.kubernetes.io/zone', 'no zone')}"
     claim = f"claim {row.claim.metadata.name}" if row.claim is not None else "no claim"
     yield f"pool {row.pool or '-'}, {claim}, {row.instance or 'no instance'}"

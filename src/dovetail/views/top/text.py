@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.resources import PODS
+from dovetail.units.money import dollars, monthly
 from dovetail.units.quantity import Quantity
 from dovetail.views.top.board import Board, Row, Sums, percent
 
@@ -70,8 +70,7 @@ def _price(sums: Sums) -> str:
 
 def money(hourly: int) -> str:
     """What so many nano-dollars per hour are."""
-    dollars = hourly / NANO_DOLLARS
-    return f"${dollars:,.3f}/hour | ${dollars * HOURS_A_MONTH:,.3f}/month"
+    return f"${dollars(hourly):,.3f}/hour | ${monthly(hourly):,.3f}/month"
 
 
 def table(rows: Sequence[Row], board: Board, now: int) -> list[str]:
@@ -112,7 +111,7 @@ def pods(row: Row) -> str:
 
 def offer(row: Row, *, pricing: bool) -> str:
     """Type and price."""
-    return row.type + (f"/${row.price / NANO_DOLLARS:.4f}" if pricing and row.price is not None else "")
+    return row.type + (f"/${dollars(row.price):.4f}" if pricing and row.price is not None else "")
 
 
 def bar(share: float, width: int) -> str:

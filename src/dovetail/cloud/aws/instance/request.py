@@ -8,7 +8,8 @@ from dovetail.base.errors import CreateFailed
 from dovetail.cloud.aws.launchtemplate.template import Document, Launch, Template, tagged
 from dovetail.cloud.choice import CAPACITY_BLOCK, Choice, reservation_kind
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.units.money import NANO_DOLLARS
 
 # A reserved instance is paid for already: its price only keeps the order of the types.
 RESERVED_SHARE = 10_000_000

@@ -23,7 +23,7 @@ from dovetail.cloud.aws.api import (
 )
 from dovetail.cloud.aws.instance.fleet_errors import FleetError
 from dovetail.model import labels
-from dovetail.model.offering import parse_dollars
+from dovetail.units.money import parse_dollars
 
 Answer = Mapping[str, Any]
 _OVER = ("[Completed]", "[Canceled]")  # how the description of an event begins that happens no more
