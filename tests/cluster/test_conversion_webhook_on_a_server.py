@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.base.clock import SECOND
-from dovetail.runtime.process.certificates import DAY, RENEWED, VALID, issue
+from dovetail.base.clock import DAY, SECOND
+from dovetail.runtime.process.certificates import RENEWED, VALID, issue
 from tests.cluster.audit import account_of, denied
 from tests.cluster.controlplane.build import build
 from tests.cluster.controlplane.definitions import define, wait_until_served

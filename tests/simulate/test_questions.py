@@ -12,9 +12,8 @@ import yaml
 from pytest import CaptureFixture
 
 from benchmarks.questions import budget, pool, workload, write
-from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.base.clock import DAY, HOUR, MINUTE, SECOND
 from dovetail.cli.main import run
-from dovetail.disrupt.switching import DAY
 from dovetail.simulate.analysis.waiting import waits
 from dovetail.simulate.experiment.measures import nearest_rank
 from dovetail.simulate.questions.rollout import alternatives, course

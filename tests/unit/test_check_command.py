@@ -327,9 +327,13 @@ def test_without_credentials(capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_the_libraries_of_aws(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "dovetail.cloud.aws.live.cloud", None)
+    monkeypatch.delitem(sys.modules, "dovetail.cloud.aws.live.cloud", raising=False)
+    monkeypatch.setitem(sys.modules, "aiobotocore", None)
+    monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
     assert run([*command, "--region", "eu-west-1"]) == BAD_INPUT
-    assert "pip install 'dovetail[aws]'" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "asking AWS needs aiobotocore, which is not installed" in refused
+    assert "pip install 'dovetail[aws]'" in refused
 
 
 @pytest.mark.usefixtures("bare")

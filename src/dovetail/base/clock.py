@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
+DAY = 24 * HOUR
 
 
 class Clock(Protocol):

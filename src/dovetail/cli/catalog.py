@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.base.extras import extra
 
 if TYPE_CHECKING:
     from dovetail.cloud.catalog.live import LiveRegion
@@ -194,9 +195,11 @@ def refresh(
 
 
 async def _ask(environ: Mapping[str, str], endpoint: str) -> tuple[LiveRegion, str]:
-    from dovetail.cli.aws import connected
     from dovetail.cloud.aws.instancetype.refresh import ask
     from dovetail.runtime.process.clock import WallClock
 
-    async with connected(environ, endpoint) as aws:
+    with extra("aws", "asking AWS"):
+        from dovetail.cloud.aws.live.cloud import connect
+
+    async with connect(environ, endpoint=endpoint) as aws:
         return await ask(aws, WallClock())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.base.extras import extra
 from dovetail.cli.check_cluster import cluster
 from dovetail.cli.check_manifests import manifests
 from dovetail.cli.check_userdata import userdata
@@ -133,11 +134,13 @@ def _classes(paths: tuple[str, ...], recursive: bool, strict: bool) -> tuple[EC2
 async def _ask(
     environ: Mapping[str, str], endpoint: str, wanted: Wanted, classes: tuple[EC2NodeClass, ...]
 ) -> tuple[Finding, ...]:
-    from dovetail.cli.aws import connected
     from dovetail.cloud.aws.preflight.account import preflight
     from dovetail.runtime.process.clock import WallClock
 
-    async with connected(environ, endpoint) as account:
+    with extra("aws", "asking AWS"):
+        from dovetail.cloud.aws.live.cloud import connect
+
+    async with connect(environ, endpoint=endpoint) as account:
         return await preflight(account, WallClock(), wanted, classes)
 
 

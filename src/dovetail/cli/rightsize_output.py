@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import DAY, SECOND
 from dovetail.cli.tables import add_row, new_table
 from dovetail.disrupt.bill import Bill, Repacking
 from dovetail.disrupt.rightsizing import Both, Contribution, Saving
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _SHOWN = 5
-_DAY = 24 * 3600 * SECOND
 _LUCK = (
     "Surely and At most are proven; where Surely is 0, a saving may be luck of the search. What they save "
     "does not add up."
@@ -327,8 +326,8 @@ def _measured(answer: Answer) -> Iterator[str]:
 
 def _span(nanos: int) -> str:
     """Days where there are some."""
-    if nanos >= _DAY:
-        return f"{nanos / _DAY:.3g} days"
+    if nanos >= DAY:
+        return f"{nanos / DAY:.3g} days"
     return format_duration(nanos // SECOND * SECOND)
 
 
@@ -340,7 +339,7 @@ def remarks(answer: Answer) -> Iterator[str]:
             "a single moment says nothing of peaks: before anything is made smaller, give a week of "
             "Prometheus (--prometheus, or --usage)"
         )
-    elif uses and max(use.end for use in uses) - min(use.start for use in uses) < _DAY:
+    elif uses and max(use.end for use in uses) - min(use.start for use in uses) < DAY:
         yield "less than a day was measured: peaks of a day or a week are not seen"
     elif uses and max(use.samples for use in uses) < ENOUGH:
         yield f"there are fewer than {ENOUGH} samples of each container: percentiles say little"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.base.clock import HOUR
+from dovetail.base.clock import DAY, HOUR
 from dovetail.base.errors import InputError
 from dovetail.units.money import dollars
 
@@ -46,7 +46,7 @@ def after_switching(asked: Asked) -> None:
     from dovetail.cli.runs_output import time_of
     from dovetail.cli.searching import Patience
     from dovetail.disrupt.bill import anew, movable_nodes
-    from dovetail.disrupt.switching import DAY, Pace, switching
+    from dovetail.disrupt.switching import Pace, switching
     from dovetail.simulate.replay.nodes import taken_at
     from dovetail.simulate.scheduler.moving import Bindings
 
@@ -157,7 +157,7 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
     from rich.console import Console
 
     from dovetail.cli.tables import add_row, new_table
-    from dovetail.disrupt.switching import DAY, days
+    from dovetail.disrupt.switching import days
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     table = new_table("The bill after switching", "Day")
@@ -241,7 +241,7 @@ def _hours(found: Switching, last: int) -> dict[int, int]:
 
 
 def _json(found: Switching, numbers: tuple[int, ...], least: int | None) -> dict[str, Any]:
-    from dovetail.disrupt.switching import DAY, days
+    from dovetail.disrupt.switching import days
 
     return {
         "hourlyNow": dollars(found.before),

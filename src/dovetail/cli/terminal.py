@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dovetail.base.errors import InputError
+from dovetail.base.extras import extra
 
 if TYPE_CHECKING:
     from dovetail.views.top.app import Top
@@ -18,13 +19,6 @@ def application_of() -> type[Top]:
             "standard error is no terminal, and what is shown is drawn there",
             remedy="leave out what redirects it (2>)",
         )
-    try:
+    with extra("top", "the terminal application", otherwise="dovetail top | cat does without it"):
         from dovetail.views.top.app import Top
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "textual":
-            raise
-        raise InputError(
-            "the terminal application needs Textual, which is not installed",
-            remedy="pip install 'dovetail[top]'; without a terminal (dovetail top | cat) it is not needed",
-        ) from None
     return Top

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from dovetail.base.clock import HOUR, SECOND
+from dovetail.base.clock import DAY, HOUR, SECOND
 from dovetail.cost.allocation import (
     IDLE,
     NANO,
@@ -25,7 +25,8 @@ from dovetail.cost.allocation import (
     proportional,
 )
 from dovetail.cost.filters import ALIASES, Test, sanitized
-from dovetail.cost.window import DAY, WEEK, Window, duration_text
+from dovetail.cost.window import WEEK, Window
+from dovetail.units.duration import format_duration
 
 DEFAULT_KEYS = ("cluster", "node", "namespace", "pod", "container")
 _FILTERED = "__filtered__"
@@ -374,7 +375,7 @@ _ACCUMULATED = {
 
 def _unfit(unit: int, one: AllocationSet) -> str:
     name = "1 hour" if unit == HOUR else "24 hours"
-    return f"window duration must equal {name}; got:{duration_text(one.window.length)}"
+    return f"window duration must equal {name}; got:{format_duration(one.window.length)}"
 
 
 def _group(by: str, at: int) -> tuple[int, int]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dovetail.base.clock import HOUR, MINUTE
-from dovetail.cost.window import DAY
+from dovetail.base.clock import DAY, HOUR, MINUTE
 
 Record = Mapping[str, Any]
 Amounts = Mapping[str, int]  # "cpu" in milli-CPU, "memory" in bytes, devices by their resource's name

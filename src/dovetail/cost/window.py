@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.base.clock import DAY, HOUR, MINUTE, SECOND
 
-DAY = 24 * HOUR
 WEEK = 7 * DAY
 _UNITS = {"m": MINUTE, "h": HOUR, "d": DAY, "w": WEEK}
 _DURATION = re.compile(r"([0-9]+)([mhdw])")
@@ -108,14 +107,3 @@ def _instant(text: str) -> int:
 
 def _date(at: int) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(seconds=at // SECOND)
-
-
-def duration_text(nanoseconds: int) -> str:
-    """A length of whole seconds as Go writes it: 24h0m0s, 5m0s, 30s."""
-    seconds = nanoseconds // SECOND
-    hours, rest = divmod(abs(seconds), 3600)
-    minutes, rest = divmod(rest, 60)
-    sign = "-" if seconds < 0 else ""
-    if hours:
-        return f"{sign}{hours}h{minutes}m{rest}s"
-    return f"{sign}{minutes}m{rest}s" if minutes else f"{sign}{rest}s"

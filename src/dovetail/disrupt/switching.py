@@ -16,7 +16,7 @@ from msgspec.structs import replace as changed
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.base.clock import DAY, HOUR, MINUTE, SECOND
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.disrupt.bill import (
     Parts,
@@ -52,7 +52,6 @@ from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 # that ask pods to go elsewhere -> by key of each pod that moved the node that it is bound to.
 Bind = Callable[[Sequence[ExistingNode], Sequence[Pod], Set[str]], Mapping[str, str]]
 
-DAY = 24 * HOUR
 _LOOK = 5 * MINUTE  # after a search that found nothing: not every end of a quiet time is looked at
 _SCHEDULED = 15 * MINUTE  # windows of budgets begin and end
 

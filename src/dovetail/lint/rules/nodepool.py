@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dovetail.api.generations.upgrade import is_old
 from dovetail.api.karpenter import wellknown
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import DAY, HOUR
 from dovetail.base.guess import nearest
 from dovetail.lint import shelf
 from dovetail.lint.finding import Remark, Severity, rule
@@ -22,9 +22,7 @@ from dovetail.units.quantity import parse_quantity
 
 _LONGEST_LABEL = 63
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
-_HOUR = 3600 * SECOND
-_DAY = 24 * _HOUR
-_DEFAULT_LIFE = 720 * _HOUR  # of nodes whose pool says nothing
+_DEFAULT_LIFE = 720 * HOUR  # of nodes whose pool says nothing
 _CPU_LABEL = "karpenter.k8s.aws/instance-cpu"
 _CATEGORY = "karpenter.k8s.aws/instance-category"
 _FAMILY = "karpenter.k8s.aws/instance-family"
@@ -339,7 +337,7 @@ def _own_keys(view: PoolView) -> frozenset[str]:
 def expires_too_soon(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
         life = _duration(view.pool.spec.template.spec.expire_after)
-        if life is None or life >= _DAY:
+        if life is None or life >= DAY:
             continue
         path = f"{_TEMPLATE}.expireAfter"
         if life <= 0:
@@ -357,7 +355,7 @@ def expires_too_soon(inventory: Inventory) -> Iterator[Remark]:
         if not nodes:
             nodes = _most_nodes(view)
             counted = f"the {nodes} nodes that its limits allow" if nodes else ""
-        a_day = _DAY / life
+        a_day = DAY / life
         launches = (
             f"{a_day * nodes:,.0f} launches a day for {counted}"
             if nodes

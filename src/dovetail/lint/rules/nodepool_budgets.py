@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from dovetail.api.karpenter.nodepool import Budget
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import DAY, HOUR, SECOND
 from dovetail.disrupt import budgets as rule_of_budgets
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, PoolView
@@ -17,8 +17,6 @@ from dovetail.units.cron import NEVER, Cron
 from dovetail.units.duration import format_duration, parse_duration
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
-_HOUR = 3600 * SECOND
-_DAY = 24 * _HOUR
 _HOURS_A_DAY = 24
 _REASONS = ("Empty", "Drifted", "Underutilized")
 _NOW = 1_767_225_600 * SECOND  # 2026-01-01: schedules are looked at over the year that begins there
@@ -107,7 +105,7 @@ def _opens(budgets: Sequence[Budget], zone: str) -> bool:
         if hit == NEVER:
             return False  # it always applies
         for _ in range(400):
-            if hit > _NOW + 366 * _DAY:
+            if hit > _NOW + 366 * DAY:
                 break
             if not any(rule_of_budgets.is_active(other, hit + span, zone) for other in budgets):
                 return True
@@ -181,7 +179,7 @@ def _meant_local(view: PoolView, cron: Cron, text: str, span: int) -> tuple[str,
     name = _ZONES.get(view.region) if view.known and not given else None
     if name is None or len(fields) != 5 or not re.fullmatch(r"\d{1,2}", fields[1]):
         return None
-    if not (6 <= int(fields[1]) <= 10 and 6 * _HOUR <= span <= 14 * _HOUR):
+    if not (6 <= int(fields[1]) <= 10 and 6 * HOUR <= span <= 14 * HOUR):
         return None
     hit = datetime.fromtimestamp(cron.next_after(_NOW) // SECOND, UTC)
     here = hit.astimezone(ZoneInfo(name))

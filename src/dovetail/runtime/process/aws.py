@@ -13,6 +13,7 @@ import msgspec
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import ApiError, Forbidden, InputError, NotFound
 from dovetail.base.eventlog import EventLog
+from dovetail.base.extras import extra
 from dovetail.base.metrics import Metrics
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.cluster import Around, ClusterSettings
@@ -79,12 +80,8 @@ async def connected(
 
     What passes by itself is waited for with `patience`; what changes something waits for the `gate`.
     """
-    try:
-        # Its libraries are loaded for nothing else.
+    with extra("aws", "the AWS provider", source="--provider"):
         from dovetail.cloud.aws.live import connect
-    except ImportError as error:
-        remedy = "install the extra: pip install 'dovetail[aws]'"
-        raise InputError(f"the AWS provider needs {error.name}", source="--provider", remedy=remedy) from None
     facts = ClusterFacts(transport)
     authority = base64.b64encode(transport.access.trusted()).decode()
     settings = ClusterSettings(

@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dovetail.base.clock import HOUR, SECOND
+from dovetail.base.clock import DAY, SECOND
 
-DAY = 24 * HOUR
 VALID = 60 * DAY
 RENEWED = 20 * DAY  # before its end
 _EARLY = timedelta(hours=1)  # clocks of API servers may be behind ours

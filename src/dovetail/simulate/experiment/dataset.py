@@ -12,6 +12,7 @@ from typing import Any
 
 from dovetail import __version__
 from dovetail.base.errors import InputError
+from dovetail.base.extras import extra
 from dovetail.base.writing import unwritten
 from dovetail.simulate.experiment.measures import MEASURES
 
@@ -107,14 +108,9 @@ class Dataset:
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
-    try:
+    with extra("sweep", "a sweep, which keeps its runs in Parquet files,"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise InputError(
-            "a sweep keeps its runs in Parquet files, which pyarrow writes, and it is not installed",
-            remedy="install it: pip install 'dovetail[sweep]'",
-        ) from None
     return pyarrow, pyarrow.parquet
 
 

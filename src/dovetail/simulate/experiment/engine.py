@@ -20,6 +20,7 @@ from typing import Any
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import InputError
+from dovetail.base.extras import extra
 from dovetail.simulate.experiment.runs import Job, Run, WorkersLost, play
 
 SCHEME = "dask://"
@@ -79,11 +80,8 @@ def address(engine: str) -> str:
 
 
 def _library() -> Any:
-    try:
+    with extra("dask", "a sweep on other machines", source="--on"):
         return import_module("distributed")
-    except ImportError:
-        remedy = "pip install 'dovetail[dask]'"
-        raise InputError("Dask is not installed", source="--on", remedy=remedy) from None
 
 
 def _packed(scenario: Path) -> bytes:

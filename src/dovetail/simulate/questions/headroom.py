@@ -24,13 +24,13 @@ from dovetail.simulate.scenario.changed import Change
 from dovetail.simulate.scenario.history import Step
 from dovetail.simulate.scenario.scenario import MOST_PODS, Scenario, load
 from dovetail.simulate.workloads.hpa import SYNC_PERIOD
+from dovetail.units.money import dollars
 
 NAME = "dovetail-headroom"
 _STEP = 5 * SECOND  # between two steps of the growth
 _SCALED = (Deployment, ReplicaSet, StatefulSet)
 # Of a pod's spec, what says where it may run; its affinity to other pods is not the placeholders'.
 _PLACE = ("nodeSelector", "tolerations", "runtimeClassName", "overhead")
-_NANO = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def play(folder: Path, growth: Growth, placeholders: int, seed: int | None = Non
         if wait.created >= begins and _of(wait.owner, wait.pod, growth.workload)
     )
     p50, p99, most = (nearest_rank(pending, percent) for percent in (50, 99, 100))
-    return Kept(placeholders, p50, p99, most, then.hourly / _NANO, then.nodes)
+    return Kept(placeholders, p50, p99, most, dollars(then.hourly), then.nodes)
 
 
 def _of(owner: str, pod: str, workload: tuple[str, str, str]) -> bool:

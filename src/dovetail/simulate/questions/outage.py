@@ -15,8 +15,8 @@ from dovetail.simulate.questions.stage import Addition, Document, time_of_day
 from dovetail.simulate.run import Result
 from dovetail.simulate.scenario.scenario import Scenario
 from dovetail.simulate.scenario.schema import Subnet
+from dovetail.units.money import dollars
 
-_NANO = 1_000_000_000
 _SHARES = (50, 90, 99, 100)  # percent of the pods that were lost
 _VOLUMES = ("volume node affinity", "PersistentVolume's node affinity", "no available volume zone")
 
@@ -144,8 +144,8 @@ def recovery(result: Result, after: int) -> Recovery:
         max(0, before - count),
         dict(Counter(_reason(text) for text in words.values()).most_common()),
         held,
-        then.hourly / _NANO,
-        now.hourly / _NANO,
+        dollars(then.hourly),
+        dollars(now.hourly),
         launched,
         dict(failed.most_common()),
     )

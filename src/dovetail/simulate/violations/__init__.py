@@ -19,6 +19,7 @@ from typing import Any
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
+from dovetail.base.clock import MINUTE
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory import store
 from dovetail.simulate.violations.ending import PATIENCE, Ending, left_over
@@ -47,7 +48,6 @@ from dovetail.verify import Violation
 
 __all__ = ["Violation", "Watchdog"]
 
-_MINUTE = 60 * 1_000_000_000
 Rule = Callable[[Mirror, Change], Iterator[Violation]]
 _BEFORE: Mapping[type[Object], tuple[Rule, ...]] = {
     Pod: (bound, evicted, in_turn, tainted, gang_stopped),
@@ -67,8 +67,8 @@ class Watchdog:
         self,
         clock_now: Callable[[], int],
         *,
-        pairing: int = 10 * _MINUTE,
-        waiting: int = 6 * _MINUTE,
+        pairing: int = 10 * MINUTE,
+        waiting: int = 6 * MINUTE,
         patience: int = PATIENCE,
         quiet_from: int = 0,
         several: Callable[[], bool] = lambda: False,

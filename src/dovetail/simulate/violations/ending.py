@@ -9,6 +9,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.runtime import restricted
 from dovetail.api.meta import condition, is_true
+from dovetail.base.clock import MINUTE
 from dovetail.model import labels
 from dovetail.model.filters import Placement
 from dovetail.model.left_out import left_out
@@ -17,7 +18,7 @@ from dovetail.simulate.violations.pods import left_behind, to_schedule
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.verify import Violation
 
-PATIENCE = 20 * 60 * 1_000_000_000  # ns after the last fault, or after the object's own beginning
+PATIENCE = 20 * MINUTE  # after the last fault, or after the object's own beginning
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.meta import condition, is_true
 from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.base.clock import SECOND
 from dovetail.model import labels
 from dovetail.model.filters import Placement
 from dovetail.model.resources import subtract
@@ -20,11 +21,10 @@ from dovetail.verify import Violation
 _EVICTED = "DisruptionTarget"
 _BY_REQUEST = "EvictionByEvictionAPI"  # why: the scheduler, for one, says so of pods that it preempts
 _SCHEDULER = "default-scheduler"
-_RACE = 1_000_000_000  # nanoseconds within which a binding and a change of its node may cross
-_SECOND = 1_000_000_000
-CLOCKS_APART = 95 * _SECOND  # how far the clock of the controllers may be off
-_STUCK_AFTER = 60 * _SECOND
-_SETTLED = 30 * _SECOND  # a pod that came later may be unknown to who drains the node
+_RACE = SECOND  # within which a binding and a change of its node may cross
+CLOCKS_APART = 95 * SECOND  # how far the clock of the controllers may be off
+_STUCK_AFTER = 60 * SECOND
+_SETTLED = 30 * SECOND  # a pod that came later may be unknown to who drains the node
 _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
@@ -100,7 +100,7 @@ def deleted(mirror: Mirror, key: str, uid: str, now: int) -> Iterator[Violation]
     if not text:
         yield Violation("forced deletion", key, "is deleted by force though its node has no deadline")
         return
-    grace = pod.spec.termination_grace_period_seconds * _SECOND
+    grace = pod.spec.termination_grace_period_seconds * SECOND
     if now + CLOCKS_APART < parse_rfc3339(text) - grace:
         yield Violation("forced deletion", key, f"is deleted by force too early: its node has until {text}")
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition, is_true
+from dovetail.base.clock import SECOND
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import UNLIMITED, pool_allows
 from dovetail.disrupt.command import UNHEALTHY
@@ -18,7 +19,7 @@ from dovetail.units.timestamp import parse_rfc3339
 from dovetail.verify import Violation
 
 # A decision is carried out so long after it was right, at most: late watches and slow calls included.
-_SEEN = 15 * 1_000_000_000
+_SEEN = 15 * SECOND
 _TERMINATING, _REBOOTING = "InstanceTerminating", "Rebooting"
 _MANY = 16_384  # claims, and nodes, whose conditions are remembered
 
