@@ -122,6 +122,32 @@ def test_nodes_of_one_spread_open_together() -> None:
     assert len(opened["nodes"]) == len(world.records("node.ready")) > 1
 
 
+def test_nodes_of_pods_that_others_keep_away_open_before_those_of_the_others(monkeypatch: Any) -> None:
+    """Until one of these runs the scheduler does not look at rules of theirs for pods without any."""
+    monkeypatch.setitem(LATENCIES, "boot", Distribution(30 * SECOND, 0.2))
+    term = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    async def script(world: Operated) -> None:
+        meta = {"labels": {"app": "web"}}
+        world.create(node_class(), pool())
+        world.create(*({**one, "metadata": {**one["metadata"], **meta}} for one in map(web, range(3))))
+        world.create(inflate(3, affinity=apart))
+        await until_bound(world)
+
+    def web(number: int) -> dict[str, Any]:
+        return pod(f"web-{number}", "1", nodeSelector={labels.ZONE: f"{REGION}{'abc'[number]}"})
+
+    world = play(script)
+    (decision,) = world.records("decision")
+    claims = {one["node"]: one["claim"] for one in world.records("node.created")}
+    others = {one["claim"] for one in decision["claims"] if any("inflate" in key for key in one["pods"])}
+    opened = [claims[node] in others for one in world.records("nodes.opened") for node in one["nodes"]]
+    last = [claims[node] in others for node in world.records("nodes.opened")[-1]["nodes"]]
+    assert sorted(opened) == [False, False, False, True]
+    assert True in last
+
+
 def test_of_pods_that_must_be_near_each_other_the_first_has_its_place_before_others_open() -> None:
     """The other node has room for one of three, and is in another zone."""
     term = {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "inflate"}}}

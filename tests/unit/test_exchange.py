@@ -63,7 +63,13 @@ class World:
         app = name.split("-")[0]
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": True}
         container = {"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}
-        meta = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner]}
+        meta = {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "labels": {"app": app},
+            "ownerReferences": [owner],
+        }
         return decode({"metadata": meta, "spec": {"containers": [container], **spec}}, Pod)
 
     def places(self) -> dict[str, str]:
@@ -95,6 +101,24 @@ def test_what_went_to_the_place_of_its_like_leaves_it_its_own() -> None:
     assert world.places()["job-1"] == "n2"
     world.bind("web-1", 1, "n2", **SPREAD, **VOLUME)  # its volume may be in that zone
     assert world.places()["web-2"] == "n1"
+
+
+@pytest.mark.parametrize(("app", "bound"), [("middle", False), ("middle", True), ("other", False)])
+def test_no_pod_has_a_place_beside_one_that_keeps_it_away(app: str, *, bound: bool) -> None:
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    away = {"affinity": rules}
+    world = World()
+    world.node("n1", 6)
+    world.node("n2", 3)
+    world.pod("big-1", 4, "n1")
+    world.pod("middle-1", 2, "n1")
+    world.pod("small-1", 2, "n2")
+    world.pod("db-1", 1, "n2", **away)
+    if bound:
+        world.bind("db-1", 1, "n2", **away)
+    world.bind("small-1", 2, "n1")
+    assert world.places()["middle-1"] == ("n1" if app == "middle" else "n2")
 
 
 def test_the_smallest_that_makes_room_has_the_place_that_was_left() -> None:

@@ -26,6 +26,11 @@ class AffinityRule:
         )
         return inside and self.selector.matches(labels)
 
+    def may_mean(self, pod: Pod) -> bool:
+        """True iff it may mean the pod; any namespace counts if some are selected by labels."""
+        inside = pod.metadata.namespace in self.namespaces or self.namespace_selector != NOTHING
+        return inside and self.selector.matches(pod.metadata.labels)
+
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     """The terms that keep other pods away from it for certain."""

@@ -19,7 +19,6 @@ from dovetail.controllers.provisioning.exchange import owner_of, suits
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.resources import Resources, fits, pod_requests, subtract, total
-from dovetail.model.selector import NOTHING
 
 # Until the first is bound once a node with its place is open: the scheduler comes to it within a second.
 LONGEST = 5 * SECOND
@@ -158,13 +157,8 @@ def near_itself(pod: Pod) -> bool:
 
 
 def _meant(rules: Sequence[AffinityRule], pod: Pod) -> bool:
-    """True iff each rule may mean the pod; any namespace counts that is selected by its labels."""
-    meta = pod.metadata
-    return all(
-        rule.selector.matches(meta.labels)
-        and (meta.namespace in rule.namespaces or rule.namespace_selector != NOTHING)
-        for rule in rules
-    )
+    """True iff each rule may mean the pod."""
+    return all(rule.may_mean(pod) for rule in rules)
 
 
 def _domains(rules: Sequence[AffinityRule], machine: Machine) -> frozenset[tuple[str, str]]:

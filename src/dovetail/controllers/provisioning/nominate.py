@@ -32,6 +32,7 @@ from dovetail.cluster.nodes import Machine, is_ephemeral
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.nodeclaim.status import REGISTERED
+from dovetail.controllers.provisioning.apart import Apart
 from dovetail.controllers.provisioning.bootstrap import Bootstrap
 from dovetail.controllers.provisioning.causes import leans
 from dovetail.controllers.provisioning.daemons import DaemonPods, closed_to, of_daemons
@@ -179,7 +180,7 @@ class Nominator:
         self._state.subscribe(self._notice)
         self._state.on_promise(self._placed)
         self._exchange = Exchange(self._state, context.clock.monotonic)
-        self._bootstrap = Bootstrap(self._state)
+        self._bootstrap, self._apart = Bootstrap(self._state), Apart(self._state)
         self._daemons = DaemonPods(self._state, context.clock.now)
 
     def _placed(self, key: str) -> None:
@@ -196,8 +197,9 @@ class Nominator:
         if isinstance(new, Node) and OPENING in new.spec.taints:
             self.openings.add(ALL_NODES)
         if isinstance(old or new, Pod):
-            self._see(cast("Pod | None", old), cast("Pod | None", new))
-            self._pass_on(cast("Pod | None", old), cast("Pod | None", new))
+            before, pod = cast("Pod | None", old), cast("Pod | None", new)
+            for follow in (self._see, self._apart.follow, self._pass_on):
+                follow(before, pod)
         if isinstance(new, Pod) and not new.spec.node_name:
             if new.status.nominated_node_name and not self._state.news():
                 self._resume(new)
@@ -340,6 +342,7 @@ class Nominator:
         if not self._any_opens():
             return SECOND
         behind = self._holds and self._behind() and not self._late()
+        self._apart.look(lambda machine: up(machine) and not (behind and self._leans(machine)))
         ready = {name: self._held[name] for name in self._candidates(behind) if self._opens(name, behind)}
         ready |= {name: self._held[name] for name in self._bootstrap.first()}
         rests = False
@@ -351,7 +354,11 @@ class Nominator:
             rests = not following
         self._up = {name: since for name, since in self._up.items() if name not in ready}
         nominated = await self._nominate(ready)
-        await asyncio.gather(*(self._open(node) for node in ready.values()))
+        last = {
+            n for n, one in ready.items() if self._enabled and self._apart.follows(Machine(one, claims[n]))
+        }
+        for names in (ready.keys() - last, last):
+            await asyncio.gather(*(self._open(node) for name, node in ready.items() if name in names))
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=nominated)
         return SETTLED if self._up or self._order or rests else SECOND
@@ -601,7 +608,8 @@ class Nominator:
         leaning = behind and up(machine) and (self._in_turn(machine) or self._leans(machine))
         if leaning and not machine.initialized:  # else the places there hold for a while only
             self._leaning.add(name)
-        if up(machine) and not leaning and not self._waits(machine) and not self._bootstrap.keeps(machine):
+        kept = leaning or self._waits(machine) or self._bootstrap.keeps(machine)
+        if up(machine) and not (kept or (self._enabled and self._apart.keeps(machine))):
             return True
         until = self._held_until(name)
         return until is not None and self._context.clock.now() >= until
