@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ _OF_FORECAST_ALONE = 0.3  # without nominations: each try makes the plan anew, 1
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from dovetail.cli.plan_buffers import Buffers
     from dovetail.cli.plan_output import Nearest
     from dovetail.cli.searching import Search
     from dovetail.model.plan import Plan
@@ -92,17 +93,15 @@ def plan(
     from rich.console import Group
     from rich.text import Text
 
-    from dovetail.base.writing import unwritten, write_whole
     from dovetail.cli import plan_output
-    from dovetail.cli.assumed_pool import written_pools
     from dovetail.cli.messages import note
-    from dovetail.cli.plan_buffers import Buffers, after_pods, buffer_document, buffer_lines, kept_of
+    from dovetail.cli.plan_admission import vertical_remark
+    from dovetail.cli.plan_buffers import Buffers, after_pods, kept_of
     from dovetail.cli.plan_classes import closed_pools, reasoned
     from dovetail.cli.plan_copies import copies, in_all
     from dovetail.cli.plan_input import asks_for_nodes
     from dovetail.cli.plan_launch import as_launched
     from dovetail.cli.plan_output import FAILED, conditions, fact_lines, facts, remarks, sentences
-    from dovetail.cli.plan_vertical import vertical_remark
     from dovetail.cli.savings_plan import as_document, in_words, savings_plan_of
     from dovetail.cli.searching import checked, traced
     from dovetail.explain.architectures import other_architectures
@@ -114,11 +113,7 @@ def plan(
     check_target(report)
     question = question or Question()
     if write_pools is not None:
-        try:
-            write_whole(write_pools, written_pools(question.reading))
-        except OSError as error:
-            raise unwritten(error, "--write-pools") from None
-        note(f"the assumed NodePools are in {write_pools}")
+        _write_pools(question, write_pools)
         if not asks_for_nodes(question.reading):
             return
     wanted, search = conditions(fail_on), question.search()
@@ -148,59 +143,41 @@ def plan(
         plan = as_launched(problem, answer.plan, spot)
         more = tuple(replace(one, plan=as_launched(problem, one.plan, spot)) for one in more)
         said = list(sentences(plan, diversity, seen, placed, more))
-        tables: list[RenderableType] = [*plan_output.tables(plan, nearest, more), *map(Text, said)]
+        shown = _Shown([*plan_output.tables(plan, nearest, more), *map(Text, said)], said, {})
         kept = kept_of(question.reading.manifests)
         buffers = None
         if kept:
             asked = search.part(_OF_BUFFERS).answer(after_pods(problem, plan, kept))
             buffers = Buffers(kept, asked.plan)
-    document: dict[str, Any] = {}
-    bill_texts: list[str] = []
     if output != "table" or report is not None:  # a document has a line for each node and pod
-        document = {
+        shown.document = {
             **facts(problem, answer, region, more),
             **plan_output.document(problem, plan, answer.elapsed, nearest, diversity, seen, placed, more),
         }
     if buffers is not None:
-        kept_lines = list(buffer_lines(buffers))
-        said += [line for line in kept_lines if isinstance(line, str)]
-        tables += [Text(line) if isinstance(line, str) else line for line in kept_lines]
-        document["capacityBuffers"] = buffer_document(buffers)
-    bought = plan.claims
-    listed = 0  # what the nodes on demand that are there come to
+        shown.add_buffers(buffers)
+    listed, fresh = 0, None  # what the nodes on demand that are there come to; all pods on new nodes
     if problem.nodes:
-        from dovetail.cli.bill_output import bill_document, bill_lines, listed_on_demand, node_prices
-        from dovetail.disrupt.bill import anew, bill, repack
-
-        prices = node_prices(problem, region.name if region else "")
-        listed = listed_on_demand(problem.nodes, prices)
-        fresh = search.part(_OF_NEW_NODES).answer(anew(problem))
-        billed = bill(problem, prices, fresh.plan)
-        bought = (*plan.claims, *fresh.plan.claims)
-        budget = search.what_ifs.budget()
-        moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget, fresh.plan)
-        lines = list(bill_lines(billed, moves, search, cut_short=fresh.cut_short))
-        bill_texts = [str(line) for line in lines if isinstance(line, Text)]
-        tables += lines
-        document["cluster"] = bill_document(billed, moves, prices, cut_short=fresh.cut_short)
+        listed, fresh = _bill(problem, search, region.name if region else "", shown)
     if committed is not None:
         then = listed + plan_output.bought_on_demand(problem, plan, more)
-        said.append(in_words(committed, listed, then, "with the plan"))
-        tables.append(Text(said[-1]))
-        document["savingsPlan"] = as_document(committed, listed, then)
+        shown.say(in_words(committed, listed, then, "with the plan"))
+        shown.document["savingsPlan"] = as_document(committed, listed, then)
     if reproducible:
-        document.pop("elapsedSeconds", None)
+        shown.document.pop("elapsedSeconds", None)
     ends = list(fact_lines(problem, answer, search, region, question.reading, more))
+    bought = (*plan.claims, *(fresh.claims if fresh is not None else ()))
     proposed = ((claim.pods, claim.instance_types) for claim in bought)
     notes = [*remarks(problem, plan), *other_architectures(problem, proposed)]
     if vertical := vertical_remark(question.reading):
         notes.append(vertical)
-    show(Group(*tables, *map(Text, ends)), document, output)
+    show(Group(*shown.lines, *map(Text, ends)), shown.document, output)
     if report is not None:
         from dovetail.views.page.document import write_page
         from dovetail.views.plan.page import render
 
-        write_page(render(document, traces.lines, [*said, *ends, *notes], bill_texts), report)
+        texts = [*shown.said, *ends, *notes]
+        write_page(render(shown.document, traces.lines, texts, shown.bill_texts), report)
         note(f"the report is in {report}")
     for text in notes:
         note(text)
@@ -209,6 +186,66 @@ def plan(
         print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)
     if broken:
         raise SystemExit(FAILED)
+
+
+@dataclass
+class _Shown:
+    """What is printed, in its order, and the same as a document for programs."""
+
+    lines: list[RenderableType]
+    said: list[str]  # the sentences among the lines, but for those of the bill: the report has them too
+    document: dict[str, Any]
+    bill_texts: tuple[str, ...] = ()  # the sentences of the bill
+
+    def say(self, sentence: str) -> None:
+        from rich.text import Text
+
+        self.said.append(sentence)
+        self.lines.append(Text(sentence))
+
+    def add_buffers(self, buffers: Buffers) -> None:
+        from dovetail.cli.plan_buffers import buffer_document, buffer_lines
+
+        for line in buffer_lines(buffers):
+            if isinstance(line, str):
+                self.say(line)
+            else:
+                self.lines.append(line)
+        self.document["capacityBuffers"] = buffer_document(buffers)
+
+
+def _write_pools(question: Question, path: Path) -> None:
+    """The NodePools that are assumed, to a file. Raises InputError."""
+    from dovetail.base.writing import unwritten, write_whole
+    from dovetail.cli.assumed_pool import written_pools
+    from dovetail.cli.messages import note
+
+    try:
+        write_whole(path, written_pools(question.reading))
+    except OSError as error:
+        raise unwritten(error, "--write-pools") from None
+    note(f"the assumed NodePools are in {path}")
+
+
+def _bill(problem: Problem, search: Search, region: str, shown: _Shown) -> tuple[int, Plan]:
+    """Show what the nodes that are there cost, and what would be saved on others; answers what those on
+    demand come to (nano-dollars per hour, at list prices) and the plan of all pods on new nodes.
+    """
+    from rich.text import Text
+
+    from dovetail.cli.bill_output import bill_document, bill_lines, listed_on_demand, node_prices
+    from dovetail.disrupt.bill import anew, bill, repack
+
+    prices = node_prices(problem, region)
+    fresh = search.part(_OF_NEW_NODES).answer(anew(problem))
+    billed = bill(problem, prices, fresh.plan)
+    budget = search.what_ifs.budget()
+    moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget, fresh.plan)
+    lines = list(bill_lines(billed, moves, search, cut_short=fresh.cut_short))
+    shown.bill_texts = tuple(str(line) for line in lines if isinstance(line, Text))
+    shown.lines += lines
+    shown.document["cluster"] = bill_document(billed, moves, prices, cut_short=fresh.cut_short)
+    return listed_on_demand(problem.nodes, prices), fresh.plan
 
 
 def _nearest_misses(problem: Problem, plan: Plan, search: Search) -> Nearest:

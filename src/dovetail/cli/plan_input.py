@@ -50,11 +50,11 @@ from dovetail.api.workloads import (
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cli.messages import note
+from dovetail.cli.plan_admission import sidecars_of
 from dovetail.cli.plan_classes import closed_pools, on_its_images
 from dovetail.cli.plan_copies import Copied, split, template_of, tied
 from dovetail.cli.plan_devices import with_devices
 from dovetail.cli.plan_overlays import overlaid
-from dovetail.cli.plan_sidecars import sidecars_of
 from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults

@@ -1,4 +1,6 @@
-"""Containers that a mesh puts into pods as they are made: no manifest holds them."""
+"""What a cluster changes of pods as they are made and no manifest holds: proxies of a mesh, and the requests
+that VerticalPodAutoscalers recommend.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ from dovetail.api.core import Namespace, Pod, PodTemplateMeta
 from dovetail.api.meta import Meta, Object
 from dovetail.cli.plan_copies import template_of
 from dovetail.model.podtemplate import Workload
+from dovetail.reading import Reading
 
 Words = Mapping[str, tuple[str, ...]]  # labels and annotations, and their values; none means any
+_SHOWN = 3  # workloads whose requests are changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +72,24 @@ def _words(meta: Meta | PodTemplateMeta) -> dict[str, str]:
 
 def _asked(words: Mapping[str, str], by: Words) -> bool:
     return any(key in words and (not values or words[key] in values) for key, values in by.items())
+
+
+def vertical_remark(reading: Reading) -> str:
+    """What is to be said of workloads whose new pods ask for other than is written; "" where none do."""
+    here = {item.written for item in reading.manifests if isinstance(item.object, Workload)}
+    here |= {item.written for item in reading.manifests if item.object.KIND == "DaemonSet"}
+    found = []
+    for one in reading.vertical_autoscalers:
+        if one.changes_pods and one.recommended and one.target in here:
+            asked: dict[str, list[str]] = {}
+            for (container, resource), each in sorted(one.recommended.items()):
+                asked.setdefault(container, []).append(f"{resource} {each.target}")
+            listed = "; ".join(f"{name} {', '.join(parts)}" for name, parts in asked.items())
+            found.append(f"{' '.join(one.target)} ({listed})")
+    if not found:
+        return ""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return (
+        "VerticalPodAutoscalers would change the requests of new pods, which are counted as written: "
+        f"{', '.join(found[:_SHOWN])}{more}; dovetail rightsize counts what they recommend"
+    )
