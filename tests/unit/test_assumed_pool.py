@@ -160,8 +160,8 @@ def test_what_pods_on_nodes_of_another_cloud_would_cost_is_said(
     )
     assert run(["plan", "-f", str(file), "--region", "us-east-1", "--work", "100000"]) == 0
     captured = capsys.readouterr()
-    assert "What the 1 nodes cost is not known: none is of a type whose price is." in captured.out
-    assert "1 pods run on them. On the cheapest new nodes found they would cost $0.0" in captured.out
+    assert "What 1 node costs is not known: no type has a price that is." in captured.out
+    assert "1 pod runs there. On the cheapest new nodes found they would cost $0.0" in captured.out
     assert "$0.0000" not in captured.out
     assert ("Nodes are on " in captured.err) is bool(cloud)
     assert cloud in captured.err

@@ -169,7 +169,7 @@ def test_the_question_in_words(tmp_path: Path, capsys: _Text) -> None:
     assert run(["plan", "-f", str(tmp_path / "cluster.json"), "--deadline", "1s"]) == OK
     text = " ".join(capsys.readouterr().out.split())
     assert "5 nodes cost $" in text
-    assert "1 nodes are of no NodePool here: they stay as they are" in text
+    assert "1 node is of no NodePool here: what is there stays as it is" in text
     assert "no nodes do for less than $" in text
     assert "Repacking in place would save $" in text
     assert "(region from labels of the nodes)." in text

@@ -800,7 +800,7 @@ def test_a_report_holds_the_plan_and_its_solve(
     assert all("default: " in row["why"] for row in data["left"])
     assert data["steps"][-1]["incumbent"] == found["cost"]["hourly"]
     assert all("seconds" not in step for step in data["steps"])
-    assert any("nodes cost" in text for text in data["cluster"])
+    assert any("node costs" in text for text in data["cluster"])
 
 
 def test_a_report_of_copies_and_of_nothing(

@@ -529,7 +529,7 @@ def test_what_no_node_can_have(most: str, tmp_path: Path, capsys: _Text) -> None
     shop.write_text(_SHOP)
     week.write_text(_answer(_series(MEMORY, "gpu", [most] * 30)))
     out, _ = _asked(capsys, "-f", str(shop), "--usage", str(week), "--tries", "0")
-    assert "1 pods have no place on nodes of the NodePools and are in neither plan: shop/gpu" in out
+    assert "1 pod has no place on nodes of the NodePools, and no part in either plan: shop/gpu" in out
 
 
 _KEDA = """

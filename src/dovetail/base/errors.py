@@ -29,6 +29,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
+from dovetail.base.words import number_of
+
 
 class DovetailError(Exception):
     """Root of the tree."""
@@ -128,7 +130,7 @@ class InputErrors(InputError):
         shown = [str(fault) for fault in self._faults[: self.MOST_SHOWN]]
         more = len(self._faults) - len(shown)
         if more:
-            shown.append(f"and {more} more error{'s' if more > 1 else ''}")
+            shown.append(f"and {number_of(more, 'more error')}")
         return "\n".join(shown)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from dovetail.base.words import number_of
 from dovetail.cli.searching import Search
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud import catalog
@@ -151,19 +152,16 @@ def bill_lines(
     yield table
     nodes = sum(group.nodes for group in bill.groups)
     unpriced = sum(group.unpriced for group in bill.groups)
+    cost = number_of(nodes, "node costs", "nodes cost")
     if unpriced == nodes:
-        yield Text(f"What the {nodes:,} nodes cost is not known: none is of a type whose price is.")
+        yield Text(f"What {cost} is not known: no type has a price that is.")
     else:
-        yield Text(
-            f"{nodes:,} nodes cost {_both(bill.cost)}; {bill.unused:.0%} of it buys room that no pod asks "
-            "for."
-        )
+        yield Text(f"{cost} {_both(bill.cost)}; {bill.unused:.0%} of it buys room that no pod asks for.")
     if 0 < unpriced < nodes:
         yield Text(f"{unpriced:,} of them have no type or price that is known, and are not in these sums.")
     if bill.kept:
-        yield Text(
-            f"{bill.kept:,} nodes are of no NodePool here: they stay as they are, and so do their pods."
-        )
+        kept = number_of(bill.kept, "node is", "nodes are")
+        yield Text(f"{kept} of no NodePool here: what is there stays as it is, and so do its pods.")
     if not bill.movable.cost and not (unpriced == nodes and bill.pods):
         return
     yield from _least(bill, search, cut_short=cut_short)
@@ -175,13 +173,13 @@ def _least(bill: Bill, search: Search, *, cut_short: bool) -> Iterator[Renderabl
     if bill.homeless:
         some = ", ".join(bill.homeless[:_SHOWN])
         more = f" and {len(bill.homeless) - _SHOWN:,} more" if len(bill.homeless) > _SHOWN else ""
+        pods = number_of(len(bill.homeless), "pod that runs now has", "pods that run now have")
         yield Text(
-            f"{len(bill.homeless):,} pods that run now have no place on nodes of the NodePools, so what "
-            f"follows leaves them out: {some}{more}."
+            f"{pods} no place on nodes of the NodePools, so what follows is without them: {some}{more}."
         )
     now = f"The movable pods cost {_both(bill.movable.cost)} now."
     if not bill.movable.cost:
-        now = f"{bill.pods:,} pods run on them."
+        now = f"{number_of(bill.pods, 'pod runs', 'pods run')} there."
     if bill.fresh is None:
         yield Text(
             f"{now} What they would cost on the cheapest new nodes is not known: "
@@ -222,8 +220,8 @@ def _repacking(found: Repacking, search: Search) -> str:
     bought = f", {found.nodes_bought:,} bought" if found.nodes_bought > 0 else ""
     saving = _both(found.saving) + ("" if found.complete else " at least")
     return (
-        f"Repacking in place would save {saving} by moving {found.pods:,} pods "
-        f"({found.nodes_gone:,} nodes go{bought}).{end}"
+        f"Repacking in place would save {saving} by moving {number_of(found.pods, 'pod')} "
+        f"({number_of(found.nodes_gone, 'node goes', 'nodes go')}{bought}).{end}"
     )
 
 

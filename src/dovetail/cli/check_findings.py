@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dovetail import __version__
+from dovetail.base.words import number_of
 from dovetail.cli.messages import visible
 from dovetail.lint.finding import Finding, Rule, Severity
 
@@ -131,11 +132,7 @@ def summary(found: Sequence[Finding], fixed: int) -> str:
     counts = Counter(item.severity for item in found)
     fixable = sum(item.mend is not None for item in found)
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}
-    parts = [
-        f"{counts[kind]} {word}{'s' if counts[kind] > 1 else ''}"
-        for kind, word in words.items()
-        if counts[kind]
-    ]
+    parts = [number_of(counts[kind], word) for kind, word in words.items() if counts[kind]]
     found_text = ", ".join(parts) or "nothing found"
     mended = f"; {fixed} fixed" if fixed else ""
     return f"{found_text}{mended}" + (f"; {fixable} can be fixed by --fix" if fixable else "")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.base.words import number_of
 
 if TYPE_CHECKING:
     from dovetail.cli.convert_files import File
@@ -112,4 +113,4 @@ def _summary(outcome: Outcome) -> str:
     counted = f"{changed} of {objects} objects converted" if objects else "nothing to convert"
     if not count:
         return counted if changed else f"{counted}: nothing is of an older generation"
-    return f"{counted}; {count} thing{'s' if count > 1 else ''} left for a person"
+    return f"{counted}; {number_of(count, 'thing')} left for a person"

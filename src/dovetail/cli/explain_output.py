@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from dovetail.base.words import number_of
 from dovetail.cli.tables import add_row, new_table
 from dovetail.explain import words
 from dovetail.explain.cost import CostStory, RulePrice
@@ -126,7 +127,7 @@ def _headline(story: PodStory) -> Iterator[str]:
         claim = story.claim
         price = words.dollars(claim.price, estimated=claim.price_estimated)
         others = len(claim.pods) - 1
-        company = f"together with {others} other pod{'s' if others != 1 else ''}" if others else "alone"
+        company = f"together with {number_of(others, 'other pod')}" if others else "alone"
         yield (
             f"{story.pod} goes onto a new node of NodePool {claim.pool}, {company}: "
             f"{claim.instance_type} in {claim.zone}, {claim.capacity_type}, {price} ({claim.name})."
@@ -236,15 +237,11 @@ def _table(prices: Sequence[RulePrice]) -> RenderableType:
 def _rest(story: CostStory, free: int) -> list[str]:
     lines = []
     if free:
-        lines.append(f"{_rules(free)} that {'was' if free == 1 else 'were'} tried would save nothing.")
+        lines.append(f"{number_of(free, 'rule that was', 'rules that were')} tried would save nothing.")
     if story.unclear:
         names = "; ".join(f"{rule.what} of {rule.who}" for rule in story.unclear)
         lines.append(f"Could not be compared, because the plan without it leaves pods over: {names}.")
     if story.untried:
         count = len(story.untried)
-        lines.append(f"{_rules(count)} {'was' if count == 1 else 'were'} not tried (see --tries).")
+        lines.append(f"{number_of(count, 'rule was', 'rules were')} not tried (see --tries).")
     return lines
-
-
-def _rules(count: int) -> str:
-    return f"{count} rule{'s' if count != 1 else ''}"

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.base.words import number_of
 from dovetail.cli.messages import note
 from dovetail.cli.question import Output, Question, length_of, show
 
@@ -100,7 +101,7 @@ def _suffered(moved: Sequence[Moved]) -> Iterator[str]:
         ((one.pod, one.successor) for one in moved if one.successor is not None),
         key=lambda pair: -pair[1].total,
     )
-    count = "1 pod" if len(moved) == 1 else f"{len(moved)} pods"
+    count = number_of(len(moved), "pod")
     if not found:
         yield f"{count} had to move. What came in their stead is not known: give a snapshot with -f."
         return
@@ -255,14 +256,16 @@ def realised(*, history: Path, timezone: str = "UTC", output: Output = "table") 
 def _realised_lines(found: Realised) -> Iterator[str]:
     if found.plans:
         yield (
-            f"Promised: {_plans(found.plans)} for ${found.planned:,.4f}/h, at least ${found.least:,.4f}/h "
+            f"Promised: {number_of(found.plans, 'plan')} for ${found.planned:,.4f}/h, "
+            f"at least ${found.least:,.4f}/h "
             f"proven necessary: a gap of {100 * found.claimed_gap:.1f} %."
         )
     if found.settled:
         change = found.settled_realised / found.settled_planned - 1 if found.settled_planned else 0.0
         yield (
-            f"Launched: of {_plans(found.settled)} that came to an end, ${found.settled_planned:,.4f}/h "
-            f"were planned and ${found.settled_realised:,.4f}/h given by the cloud ({100 * change:+.1f} %); "
+            f"Launched: of {number_of(found.settled, 'plan')} that came to an end, "
+            f"${found.settled_planned:,.4f}/h were planned and "
+            f"${found.settled_realised:,.4f}/h given by the cloud ({100 * change:+.1f} %); "
             f"{found.nodes['joined']:,} nodes joined, {found.nodes['failed']:,} did not."
         )
         ran = sum(found.pods[one] for one in ("here", "elsewhere", "replanned"))
@@ -326,7 +329,3 @@ def _pods(question: Question | None) -> tuple[Pod, ...]:
 def _length(nanoseconds: int) -> str:
     seconds = nanoseconds / SECOND
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {seconds % 60:.0f} s"
-
-
-def _plans(count: int) -> str:
-    return "1 plan" if count == 1 else f"{count:,} plans"

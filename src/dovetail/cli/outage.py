@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.base.words import number_of
 
 if TYPE_CHECKING:
     from dovetail.simulate.questions.outage import Recovery
@@ -139,9 +140,9 @@ def _print(found: Recovery, zone: str) -> None:
     if not found.lost:
         console.print("No pod was without a place: no machine that was lost had one.")
     for reason, count in list(found.failed.items())[:_SHOWN]:
-        console.print(f"{count:,} launches failed: {reason}", soft_wrap=True)
+        console.print(f"{number_of(count, 'launch', 'launches')} failed: {reason}", soft_wrap=True)
     for reason, count in list(found.stuck.items())[:_SHOWN]:
-        console.print(f"{count:,} pods have no node: {reason}", soft_wrap=True)
+        console.print(f"{number_of(count, 'pod has', 'pods have')} no node: {reason}", soft_wrap=True)
     if found.by_volume:
         shown = ", ".join(found.by_volume[:_SHOWN])
         more = f" and {len(found.by_volume) - _SHOWN} more" if len(found.by_volume) > _SHOWN else ""

@@ -10,6 +10,7 @@ from dovetail.api.core import Pod
 from dovetail.api.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.api.meta import Object
 from dovetail.api.namespaces import LimitRange
+from dovetail.base.words import number_of
 from dovetail.cli.messages import note
 from dovetail.cli.tables import add_row, new_table
 from dovetail.explain.aftermath import aftermath
@@ -101,7 +102,7 @@ def buffer_lines(buffers: Buffers) -> Iterator[Table | str]:
     if not claims:
         yield "The buffers need no node of their own."
         return
-    number = f"{len(claims)} more node{'s' if len(claims) > 1 else ''}"
+    number = number_of(len(claims), "more node")
     types = ", ".join(f"{count} x {name}" for name, count in _counted(one.instance_type for one in claims))
     hourly = dollars(buffers.plan.cost.hourly)
     yield f"The buffers need {number} ({types}), for ${hourly:,.4f}/h beside the plan."

@@ -49,6 +49,7 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.base.words import number_of
 from dovetail.cli.messages import note
 from dovetail.cli.plan_admission import sidecars_of
 from dovetail.cli.plan_classes import closed_pools, on_its_images
@@ -149,7 +150,7 @@ def _refuse_what_is_elsewhere(reading: Reading) -> None:
     if not reading.elsewhere or asks_for_nodes(reading):
         return
     first, *others = reading.elsewhere
-    more = f", as of {len(others)} more object{'s' if len(others) > 1 else ''}," if others else ""
+    more = f", as of {number_of(len(others), 'more object')}," if others else ""
     raise InputError(
         f"there is nothing to plan for: of {first.written}{more} {first.what} is not among the manifests",
         source=first.located.source,
@@ -364,8 +365,8 @@ class _Rules:
                     found.append(pod)
             yield tuple(found)
         for (namespace, why), count in refused.most_common(_MOST_NOTES):
-            number = "1 pod of" if count == 1 else f"{count} pods of"
-            note(f"{number} the namespace {namespace} would be refused by the API server: {why}")
+            those = f"{number_of(count, 'pod')} of the namespace {namespace}"
+            note(f"{those} would be refused by the API server: {why}")
 
     def _against_class(self, spec: PodSpec) -> str:
         """Why the policy of preemption is not that of its class; "" where it is, or no class is known."""

@@ -14,6 +14,7 @@ from rich.table import Table
 from dovetail.api.core import Pod
 from dovetail.api.workloads import CronJob, Deployment, Job, ReplicaSet, StatefulSet
 from dovetail.base.errors import InputError
+from dovetail.base.words import number_of
 from dovetail.cli.plan_copies import Copies
 from dovetail.cli.region import Region
 from dovetail.cli.searching import Answer, Search
@@ -367,19 +368,19 @@ def _sentence(plan: Plan, diversity: int, more: Sequence[Copies]) -> str:
     untried, missed = plan.untried, plan.refused
     left = len(missed) + sum(one.left for one in more)
     placed = sum(len(pods) for pods in plan.existing.values())
-    end = f" {left:,} pod{'s' if left != 1 else ''} left over" if left else ""
+    end = f" {number_of(left, 'pod')} left over" if left else ""
     if left and not missed:
         end += "."
     elif left:
         end += f"; `dovetail explain pod {missed[0]}` says what would help."
     if untried:
-        end += f" The search did not come to {len(untried):,} pod{'s' if len(untried) != 1 else ''}."
+        end += f" The search did not come to {number_of(len(untried), 'pod')}."
     if not plan.claims:
-        fit = f": {placed:,} {'pods fit' if placed != 1 else 'pod fits'} on existing nodes"
+        fit = f": {number_of(placed, 'pod fits', 'pods fit')} on existing nodes"
         return f"Nothing to buy{fit if placed else ''}.{end}" if plan.unschedulable or placed else ""
     count, cost = len(plan.claims) + sum(one.nodes for one in more), plan.cost
     parts = _shown_parts(plan, more)
-    start = f"{count} node{'s' if count != 1 else ''} for ${dollars(cost.hourly):.4f}/h{parts}"
+    start = f"{number_of(count, 'node')} for ${dollars(cost.hourly):.4f}/h{parts}"
     bound = (
         f"no plan for the same pods costs less than ${dollars(cost.lower_bound):.4f}/h (gap {cost.gap:.1%})."
         if cost.lower_bound
@@ -457,7 +458,7 @@ class Condition:
         if self.what == "unschedulable":
             count = len(plan.unschedulable) + sum(one.left for one in more)
             some = f" ({len(plan.untried)} of them not looked at in the time)" if plan.untried else ""
-            return f"{count} pod{'' if count == 1 else 's'} left over{some}" if count else ""
+            return f"{number_of(count, 'pod')} left over{some}" if count else ""
         if self.what == "cost":
             cost = dollars(plan.cost.hourly)
             return f"${cost:.4f}/h is more than ${self.limit:g}/h" if cost > self.limit else ""

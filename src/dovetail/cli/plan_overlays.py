@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dovetail.api.karpenter.nodeoverlay import NodeOverlay
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.words import number_of
 from dovetail.cli.messages import note
 from dovetail.cluster.problem import pool_labels, pool_requirements
 from dovetail.model.offering import InstanceType
@@ -52,7 +53,7 @@ def _outcome(overlay: NodeOverlay, bought: Iterable[Supply]) -> str:
     count = len(matched(overlay, bought))
     if not count:
         return "matches no type that a NodePool may buy"
-    return " and ".join(_changes(overlay, f"{count:,} type{'' if count == 1 else 's'}")) or "sets nothing"
+    return " and ".join(_changes(overlay, number_of(count, "type"))) or "sets nothing"
 
 
 def _changes(overlay: NodeOverlay, types: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from dovetail.base.clock import DAY, SECOND
+from dovetail.base.words import number_of
 from dovetail.cli.tables import add_row, new_table
 from dovetail.disrupt.bill import Bill, Repacking
 from dovetail.disrupt.rightsizing import Both, Contribution, Saving
@@ -187,14 +188,11 @@ def _sentences(answer: Answer) -> Iterator[str]:
     if place is not None and place.after is not None:
         yield from _in_place(place, place.after, answer)
     if both.left:
-        yield (
-            f"{len(both.left):,} pods have no place on nodes of the NodePools and are in neither plan: "
-            f"{_some(both.left)}."
-        )
+        pods = number_of(len(both.left), "pod has", "pods have")
+        yield f"{pods} no place on nodes of the NodePools, and no part in either plan: {_some(both.left)}."
     if answer.pending:
-        yield (
-            f"{answer.pending:,} pods that wait for nodes are not counted; dovetail plan says what they need."
-        )
+        pods = number_of(answer.pending, "pod waits for a node and is", "pods wait for nodes and are")
+        yield f"{pods} not counted; dovetail plan says what it takes."
 
 
 def _in_place(place: InPlace, after: Repacking, answer: Answer) -> Iterator[str]:
@@ -218,7 +216,7 @@ def _fewer(found: Saving) -> str:
     if not found.nodes:
         return "as many nodes"
     more = "fewer" if found.nodes > 0 else "more"
-    return f"{abs(found.nodes):,} node{'s' if abs(found.nodes) != 1 else ''} {more}"
+    return f"{number_of(abs(found.nodes), 'node')} {more}"
 
 
 def _proven(found: Saving) -> str:

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.base.words import number_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,7 +191,7 @@ def _print(found: Mapping[str, Course], settings: Mapping[str, str], limit: floa
     add_row(table, "vCPUs before, at the peak", f"{base.vcpus_before:,}, {base.vcpus_peak:,}")
     console.print(table)
     for text, count in list(base.blocked.items())[:_SHOWN]:
-        console.print(f"{count} nodes or pools waited: {text}")
+        console.print(f"{number_of(count, 'node or pool', 'nodes or pools')} waited: {text}")
     if len(found) > 1:
         others = new_table("One thing changed at a time", "the last one after", "")
         for what, one in _ranked(found)[:_SHOWN]:

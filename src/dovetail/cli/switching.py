@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import DAY, HOUR
 from dovetail.base.errors import InputError
+from dovetail.base.words import number_of
 from dovetail.units.money import dollars
 
 if TYPE_CHECKING:
@@ -195,12 +196,13 @@ def _print(found: Switching, numbers: tuple[int, ...], least: int | None) -> Non
     if least is not None:
         console.print(f"No nodes do for less than ${dollars(least):,.2f}/h.")
     for why, number in list(found.held.items())[:5]:
-        console.print(f"{number:,} nodes take no part: {why}")
+        console.print(f"{number_of(number, 'node takes', 'nodes take')} no part: {why}")
     aged, theirs = found.expired(0, max(numbers) * DAY)
     if aged:
         console.print(
-            f"{aged:,} nodes reach their age (expireAfter) in {max(numbers)} days, with {theirs:,} pods: "
-            "what replaces them is taken to cost the same."
+            f"{number_of(aged, 'node reaches its', 'nodes reach their')} age (expireAfter) in "
+            f"{number_of(max(numbers), 'day')}, with {number_of(theirs, 'pod')}: "
+            "what comes in place of that is taken to cost the same."
         )
     console.print(
         "Pods are counted as they are now; nodes that drift or are interrupted meanwhile are not counted."

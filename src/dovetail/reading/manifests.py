@@ -23,6 +23,7 @@ from dovetail.api.meta import Object
 from dovetail.api.schema import Schema, is_echo, unknown_fields, with_defaults, without_unknown
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
+from dovetail.base.words import number_of
 from dovetail.reading.documents import documents
 from dovetail.reading.elsewhere import Elsewhere, elsewhere, of_node_groups, stands_for_others
 from dovetail.reading.generations import today
@@ -376,7 +377,7 @@ class _Reader:
     def _lines(self) -> Iterator[str]:
         """One line per kind, or per remark and kind."""
         for (group, kind), counted in sorted(self.foreign.items()):
-            parts = [f"{counted.pods} pod{'s' if counted.pods != 1 else ''}"] if counted.pods else []
+            parts = [number_of(counted.pods, "pod")] if counted.pods else []
             parts += ["a pod per node"] if counted.per_node else []
             what = " and ".join(parts) or f"no pods ({counted.none})"
             if counted.made_up and parts:
@@ -387,7 +388,7 @@ class _Reader:
         for what, groups in sorted(self.node_groups.items()):
             names = len({one.name for one in groups})
             yield (
-                f"{names} node group{'s' if names > 1 else ''} of {what}: where no NodePool is given, those "
+                f"{number_of(names, 'node group')} of {what}: where no NodePool is given, those "
                 "that are assumed buy what their nodes are like"
             )
         for (group, kind), count in sorted(self.ignored.items()):

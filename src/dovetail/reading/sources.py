@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
+from dovetail.base.words import number_of
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson")
 STDIN = "standard input"
@@ -132,22 +133,19 @@ def _in_folder(folder: Path, *, recursive: bool, note: Callable[[str], None]) ->
             continue
         if child.is_symlink():  # it may lead back
             if count := _count(child):
-                note(f"{child}: {_files(count)} behind this link to a folder not read; name it to read it")
+                files = number_of(count, "file")
+                note(f"{child}: {files} behind this link to a folder not read; name it to read it")
             continue
         if recursive:
             yield from _in_folder(child, recursive=True, note=note)
         elif count := _count(child):
-            note(f"{child}: {_files(count)} in this sub-folder not read; -R reads sub-folders too")
+            note(f"{child}: {number_of(count, 'file')} in this sub-folder not read; -R reads sub-folders too")
 
 
 def _is_manifest(path: Path) -> bool:
     name = path.name.removesuffix(".gz")
     # A link to nothing is one of them: that it cannot be read is said.
     return name.endswith(SUFFIXES) and not name.startswith(".") and (path.is_file() or not path.exists())
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'s' if count > 1 else ''}"
 
 
 def _count(folder: Path) -> int:

@@ -13,6 +13,7 @@ import msgspec
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.base.words import number_of
 from dovetail.model.repair import REBOOT
 from dovetail.reading.sources import in_utf8
 from dovetail.units.money import NANO_DOLLARS, dollars
@@ -431,7 +432,7 @@ def _would_launch(record: Record) -> dict[str, Any]:
     more = record.get("more", 0)  # a line of the log names the first ones alone
     lines = [
         f"{one['instance-type']} {one['capacity-type']} in {one['zone']} of NodePool {one['nodepool']} "
-        f"for {_count(one['pods'])}"
+        f"for {number_of(one['pods'], 'pod')}"
         for one in record["nodes"]
     ]
     found = _proven(record, len(record["nodes"]) + more)
@@ -448,7 +449,7 @@ def _would_disrupt(record: Record) -> dict[str, Any]:
     how = f"replaced by {made}" if made else "deleted without replacement"
     return {
         "what": "would disrupt",
-        "text": f"{record['reason'].lower()}: {how}, {_count(record['pods'])} to move; saves "
+        "text": f"{record['reason'].lower()}: {how}, {number_of(record['pods'], 'pod')} to move; saves "
         f"{_price(record['savings'])}; nothing was done",
         "nodes": record["nodes"],
         "pods": record["pods"],
@@ -461,7 +462,7 @@ def _proven(record: Record, count: int) -> dict[str, Any]:
     cost, least = record["hourly"], record["lowerBound"]
     gap = f", gap {100 * (cost - least) / cost:.1f} %" if cost else ""
     return {
-        "text": f"{'1 node' if count == 1 else f'{count} nodes'} for {_count(record['pods'])}, "
+        "text": f"{number_of(count, 'node')} for {number_of(record['pods'], 'pod')}, "
         f"{_price(cost)}; at least {_price(least)} is proven necessary{gap}",
         "pods": record["pods"],
         "cost": dollars(cost),
@@ -508,7 +509,7 @@ def _texts(record: Record, claim: str, name: str, plan: str) -> Iterator[str]:
             yield f"kept after all: {record['message']}"
         case "disrupted" if record["claim"] == claim:
             reason = record["reason"].replace("_", " ")
-            yield f"ended ({record['mode']}): {reason}; {_count(record['pods'])} to move"
+            yield f"ended ({record['mode']}): {reason}; {number_of(record['pods'], 'pod')} to move"
         case "instance.started" if record.get("claim") == claim:
             cost = f" at {_price(record['price'])}" if "price" in record else ""
             yield f"the cloud gave {record['instanceType']} in {record['zone']}{cost}"
@@ -536,14 +537,14 @@ def _purchase(one: Record) -> str:
     more = len(one["pods"]) - _SHOWN_PODS
     pods = ", ".join(one["pods"][:_SHOWN_PODS]) + (f" and {more} more" if more > 0 else "")
     best = f"; next best {others}" if others else ""
-    return f"bought for {_count(len(one['pods']))} ({pods}): {_offer(one)}{best}"
+    return f"bought for {number_of(len(one['pods']), 'pod')} ({pods}): {_offer(one)}{best}"
 
 
 def _launch(record: Record, one: Record) -> Iterator[str]:
     yield _purchase(one)
     nodes = "1 node" if len(record["claims"]) == 1 else f"{len(record['claims'])} nodes"
     yield (
-        f"the plan for {_count(record['pods'])}: {nodes} for {_price(record['hourly'])}, "
+        f"the plan for {number_of(record['pods'], 'pod')}: {nodes} for {_price(record['hourly'])}, "
         f"at least {_price(record['lowerBound'])} is proven necessary; cluster as of {record['snapshot']}"
     )
 
@@ -554,7 +555,8 @@ def _taken(record: Record) -> str:
     made = ", ".join(record["replacements"])
     how = f"replaced by {made}" if made else "deleted without replacement"
     return (
-        f"chosen to go{beside}, {record['reason'].lower()}: {how}, {_count(record.get('pods', 0))} to move; "
+        f"chosen to go{beside}, {record['reason'].lower()}: {how}, "
+        f"{number_of(record.get('pods', 0), 'pod')} to move; "
         f"saves {_price(record['savings'])}{_weighed(record)}"
     )
 
@@ -580,8 +582,8 @@ def _realised(record: Record) -> Iterator[str]:
     causes = ", ".join(f"{cause} {count}" for cause, count in record.get("causes", {}).items())
     yield (
         f"the plan came to {_price(record['realised'])} instead of {_price(record['planned'])}; "
-        f"{_count(pods['here'])} where planned, {elsewhere} elsewhere{f' ({causes})' if causes else ''}, "
-        f"{pods['gone']} deleted before"
+        f"{number_of(pods['here'], 'pod')} where planned, "
+        f"{elsewhere} elsewhere{f' ({causes})' if causes else ''}, {pods['gone']} deleted before"
     )
 
 
@@ -595,10 +597,6 @@ def _offer(one: Record) -> str:
 
 def _price(nanos: int) -> str:
     return f"${dollars(nanos):.4f}/h"
-
-
-def _count(pods: int) -> str:
-    return "1 pod" if pods == 1 else f"{pods} pods"
 
 
 def shown_time(at: int, zone: ZoneInfo) -> str:

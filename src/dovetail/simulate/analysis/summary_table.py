@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from dovetail.base.words import number_of
 from dovetail.simulate.analysis.figures import (
     DisruptionFigures,
     EfficiencyFigures,
@@ -29,7 +30,7 @@ def summary_table(summary: Summary) -> RenderableType:
     """What happened, how long pods waited and why, what it cost, and what of it is assumed."""
     sections: list[tuple[str, RenderableType]] = [("", _figures(summary))]
     if summary.waiting.pods:
-        pods = f"{summary.waiting.pods} waiting pod{'s' if summary.waiting.pods > 1 else ''}"
+        pods = number_of(summary.waiting.pods, "waiting pod")
         sections.append((f"Where the time of {pods} went", _parts(summary)))
         sections.append(("Who waited longest, and what would have made it shorter", _owners(summary)))
     if summary.hpa_at_maximum:
@@ -119,9 +120,8 @@ def _preempted(owners: Mapping[str, int]) -> str:
     parts = [f"{count} of {escape(owner)}" for owner, count in first]
     rest = sum(owners.values()) - sum(count for _, count in first)
     parts += [f"{rest} of others"] if rest else []
-    return (
-        f"[yellow]{_count(sum(owners.values()), 'pod')} gave way to a higher priority: {', '.join(parts)}[/]"
-    )
+    pods = number_of(sum(owners.values()), "pod")
+    return f"[yellow]{pods} gave way to a higher priority: {', '.join(parts)}[/]"
 
 
 def _efficiency(figures: EfficiencyFigures) -> str:
@@ -137,7 +137,7 @@ def _efficiency(figures: EfficiencyFigures) -> str:
 def _plans(figures: PlanFigures) -> str:
     pods = figures.pods_here + figures.pods_elsewhere + figures.pods_replanned + figures.pods_gone
     share = f", {100 * figures.pods_here / pods:.0f} % of their pods went where planned" if pods else ""
-    failed = f", {_count(figures.nodes_failed, 'node')} failed" if figures.nodes_failed else ""
+    failed = f", {number_of(figures.nodes_failed, 'node')} failed" if figures.nodes_failed else ""
     return (
         f"{figures.settled} that bought: ${figures.realised_hourly:,.3f}/h came of "
         f"${figures.planned_hourly:,.3f}/h planned{failed}{share}"
@@ -150,26 +150,24 @@ def _disruption(figures: DisruptionFigures) -> list[str]:
         return []
     failed = f", {figures.failed} given up: no replacement came" if figures.failed else ""
     lines = [
-        f"{_count(figures.nodes, 'node')} ended, {_count(figures.pods_moved, 'pod')} moved, "
+        f"{number_of(figures.nodes, 'node')} ended, {number_of(figures.pods_moved, 'pod')} moved, "
         f"{_saved(figures.saved_hourly)}{failed}"
     ]
     for reason, part in figures.by_reason.items():
-        moved = f"{_count(part.nodes, 'node')}, {_count(part.pods_moved, 'pod')} moved"
+        moved = f"{number_of(part.nodes, 'node')}, {number_of(part.pods_moved, 'pod')} moved"
         saved = f", {_saved(part.saved_hourly)}" if part.commands else ""
         lines.append(f"[dim]{reason.replace('_', ' ')}: {moved}{saved}[/]")
     for pool, use in figures.budgets.items():
         full = f", full for {use.full_seconds / 60:,.0f} min" if use.full_seconds else ""
         if use.most_used:
-            lines.append(f"[dim]budgets of {pool}: at most {_count(use.most_used, 'node')} at once{full}[/]")
+            lines.append(
+                f"[dim]budgets of {pool}: at most {number_of(use.most_used, 'node')} at once{full}[/]"
+            )
     return lines
 
 
 def _saved(dollars: float) -> str:
     return f"${dollars:,.3f}/h saved" if dollars >= 0 else f"${-dollars:,.3f}/h more"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _quantiles(values: Quantiles) -> str:
@@ -214,7 +212,7 @@ def _spelled(parts: Mapping[str, float]) -> Text:
 def _owners(summary: Summary) -> Table:
     table = _grid("", heading=False)
     for owner in summary.waiting.by_owner[:_OWNERS]:
-        count = f"{owner.pods} pods" if owner.pods > 1 else "1 pod"
+        count = number_of(owner.pods, "pod")
         mean = f", {owner.mean_seconds:.1f} s on average" if owner.pods > 1 else ""
         table.add_row(f"[bold]{owner.owner}[/]: {count}{mean}, {owner.max_seconds:.1f} s at most")
         table.add_row(Padding(Text(owner.explanation, style="dim"), (0, 0, 0, 2)))

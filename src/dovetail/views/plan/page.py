@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dovetail import __version__
+from dovetail.base.words import number_of
 from dovetail.views.page.document import one_file, part
 
 _PAGE = "dovetail.views.plan"
@@ -36,7 +37,7 @@ def page_data(
     claims = [*map(_claim, document["nodeClaims"]), *_copies(document["copies"])]
     nodes = sum(claim["nodes"] for claim in claims)
     hourly = document["cost"]["hourly"]
-    title = f"{nodes:,} node{'' if nodes == 1 else 's'} for ${hourly:,.4f} an hour"
+    title = f"{number_of(nodes, 'node')} for ${hourly:,.4f} an hour"
     return {
         "title": title if nodes else "Nothing to buy",
         "version": __version__,

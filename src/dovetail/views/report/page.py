@@ -9,6 +9,7 @@ from typing import Any
 
 from dovetail import __version__
 from dovetail.base.clock import SECOND
+from dovetail.base.words import number_of
 from dovetail.cost.commitments import Terms
 from dovetail.simulate.analysis.disruptions import ended_nodes
 from dovetail.simulate.analysis.figures import PodWait, Summary
@@ -83,9 +84,7 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
 def _verdict(summary: Summary) -> str:
     pending = summary.pods.pending_seconds
     created = summary.pods.created
-    of_all = (
-        f"{summary.waiting.pods:,} of {created:,} pod{'' if created == 1 else 's'} had to wait for a place"
-    )
+    of_all = f"{summary.waiting.pods:,} of {number_of(created, 'pod')} had to wait for a place"
     waited = of_all if created else "There was no pod"
     had = "all" if not summary.pods.unbound else "those that got one"
     worst = f"; 99 % of {had} had a node within {pending.p99:.0f} s, the last within {pending.max:.0f} s"

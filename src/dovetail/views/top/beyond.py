@@ -14,6 +14,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import Budget, NodePool
 from dovetail.api.meta import Object, condition, is_true
 from dovetail.base.clock import HOUR
+from dovetail.base.words import number_of
 from dovetail.disrupt.allowance import allowances
 from dovetail.disrupt.budgets import is_active, zone_of
 from dovetail.disrupt.candidates import NodeView, blockers
@@ -155,7 +156,8 @@ def _leaving(views: list[NodeView]) -> Iterator[Next]:
         if view.going:
             state = condition(view.claim.status.conditions, "DisruptionReason")
             reason = state.reason if state is not None and state.status == "True" else ""
-            yield Next("leaves", view.name, f"{reason or 'deleted'}; {_pods(len(view.pods))} there")
+            pods = number_of(len(view.pods), "pod")
+            yield Next("leaves", view.name, f"{reason or 'deleted'}; {pods} there")
 
 
 def _drifted(views: list[NodeView]) -> Iterator[Next]:
@@ -226,10 +228,6 @@ def _window(pool: NodePool, budget: Budget, now: int) -> Iterator[Next]:
 
 def _count(allowed: int) -> str:
     return "any" if allowed >= 2**31 - 1 else str(allowed)
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def gap(board: Board) -> str:
