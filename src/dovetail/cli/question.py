@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dovetail.cli.searching import Search
     from dovetail.cloud.choice import SpotRange
     from dovetail.model.problem import Problem
+    from dovetail.model.shared_limits import SharedLimit
     from dovetail.reading import Manifest, Reading
 
 
@@ -71,6 +72,9 @@ class Question:
     node_surcharge
         Dollars per hour that every node costs besides its instance and its volumes, such as 0.01 for an agent
         that is paid by the node. Fewer, larger nodes are bought where that is cheaper in all.
+    shared_limits
+        A file with what several NodePools may have together, in resources, nodes and dollars per hour: YAML
+        or JSON, as the controller's setting of that name has it.
     spot_diversity
         How many instance types a spot node leaves the cloud to choose from, where there are as many of its
         size and price; 1 fills spot nodes as far as the cheapest type allows.
@@ -96,6 +100,7 @@ class Question:
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
     node_surcharge: str = "0"
+    shared_limits: Path | None = None
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE
     spot_launch_types: int = SPOT_LAUNCH_TYPES
@@ -140,6 +145,7 @@ class Question:
             respect_preferences=self.preference_policy == "Respect",
             strict_min_values=self.min_values_policy == "Strict",
             node_surcharge=self._surcharge(),
+            shared_limits=self._shared_limits(),
             spot_diversity=_at_least("--spot-diversity", self.spot_diversity, 1),
             spot_tolerance=_at_least("--spot-tolerance", self.spot_tolerance, 0),
         )
@@ -177,6 +183,13 @@ class Question:
         if self.deadline is None:
             return Search()
         return Search(deadline=length_of("--deadline", self.deadline, "2s"))
+
+    def _shared_limits(self) -> tuple[SharedLimit, ...]:
+        from dovetail.cluster.shared_limits import read_shared_limits
+        from dovetail.reading.sources import decoded
+
+        given = self.shared_limits
+        return () if given is None else read_shared_limits(decoded(str(given)), str(given))
 
     def _surcharge(self) -> int:
         from dovetail.units.money import parse_dollars

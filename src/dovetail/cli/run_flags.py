@@ -82,6 +82,8 @@ class Flags:
     repair_policies
         YAML: when nodes are past help and what is done with them then, as policies; the provider's own by
         default.
+    shared_limits
+        YAML: what several NodePools may have together, in resources, nodes and dollars per hour, as limits.
     feature_gates
         NAME=true or false, with commas between them.
     legacy_node_repair
@@ -171,6 +173,7 @@ class Flags:
     scheduler_config: str = ""
     ignore_dra_requests: Bool = "true"
     repair_policies: str = ""
+    shared_limits: str = ""
     feature_gates: str = ""
     legacy_node_repair: Bool = "false"
     kube_client_qps: float = 200
@@ -286,6 +289,7 @@ class Flags:
 
     def _settings(self) -> Settings:
         from dovetail.cluster.scheduler_config import read_default_constraints
+        from dovetail.cluster.shared_limits import read_shared_limits
         from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
         from dovetail.model import labels
         from dovetail.runtime.settings import Settings
@@ -310,6 +314,7 @@ class Flags:
             gates=self._gates(),
             legacy_node_repair=self.legacy_node_repair == "true",
             repair_policies=self._repair_policies(),
+            shared_limits=read_shared_limits(self.shared_limits, "--shared-limits"),
             brakes=BrakeOptions(
                 pause=self._pause(),
                 launches=_read("--launch-limit", Rate.parse, self.launch_limit)

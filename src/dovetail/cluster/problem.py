@@ -16,13 +16,15 @@ from dovetail.api.meta import Object, is_true
 from dovetail.api.workloads import CSINode, DaemonSet, PodDisruptionBudget, StorageClass
 from dovetail.base.errors import in_one_line
 from dovetail.cluster import nodes as existing
+from dovetail.cluster.shared_limits import Counting, Sold
 from dovetail.cluster.usage import usage_by_pool
 from dovetail.model import labels
 from dovetail.model.gangs import Gang, Groups, gangs_of
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import ExistingNode, Options, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
-from dovetail.model.resources import amounts, excess
+from dovetail.model.resources import add, amounts, excess
+from dovetail.model.shared_limits import drawing, rooms
 from dovetail.model.volumes import VolumeIndex
 
 T = TypeVar("T")
@@ -88,6 +90,7 @@ def build(
     deleting: frozenset[str] = frozenset(),
     *,
     lingering: frozenset[str] = frozenset(),
+    replaced: frozenset[str] = frozenset(),
     promised: Mapping[str, str] | None = None,
     moving: Iterable[tuple[Pod, str]] = (),
     require_ready: bool = True,
@@ -103,7 +106,9 @@ def build(
 
     `deleting` names nodes and claims on their way out: nothing is placed there and they use no limit.
     `lingering` names those of them that stay for now, because pods there may not be evicted yet: until they
-    are gone the scheduler counts their zones, and their pods, where pods must be spread.
+    are gone the scheduler counts their zones, and their pods, where pods must be spread; shared limits count
+    them as well. `replaced` names those of `deleting` in whose place the answer comes: of shared limits it
+    may take what they take, even where these are exceeded.
     `promised` names, per key of a pod without a node, the machine that an earlier plan gave it: its room
     there is taken. So is that of `moving`: pods that run elsewhere still, each with the machine that what
     comes in its place goes to. `require_ready` False takes pools without conditions as ready.
@@ -122,8 +127,10 @@ def build(
     waiting = {pod.key for pod in pending}
     bound = _bound(waiting, promised or {}, moving, standing or _standing(objects.pods))
     machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
-    staying, full = [], []
+    staying, full, away = [], [], []
     for item in machines:
+        if replaced.intersection(item.names()):
+            away.append(item)
         if not item.deleting and not deleting.intersection(item.names()):
             staying.append(item)
         elif lingering.intersection(item.names()):
@@ -148,6 +155,15 @@ def build(
             on_fault,
         )
     )
+    counting = Counting(
+        options.shared_limits, objects.pools, _sold(objects.pools, instance_types, volume_price)
+    )
+    left = dict(commons or {})
+    if options.shared_limits:
+        going = [item for item in full if item not in away]
+        freed = counting.used(away)
+        used = counting.used((*(machine for machine, _ in understood), *going))
+        left |= rooms(options.shared_limits, add(used, freed), freed)
     usage = usage_by_pool(machine for machine, _ in understood)
     usable = _usable(objects.pools, require_ready, node_class_kinds)
     pools = [
@@ -155,7 +171,7 @@ def build(
         for _, found in isolated(
             usable,
             lambda pool: _pool(
-                pool, instance_types(pool), usage.get(pool.metadata.name, {}), volume_price(pool)
+                pool, instance_types(pool), usage.get(pool.metadata.name, {}), volume_price(pool), counting
             ),
             on_fault,
         )
@@ -172,7 +188,7 @@ def build(
         namespaces={item.metadata.name: item.metadata.labels for item in objects.namespaces},
         volumes=VolumeIndex.of(objects.volume_claims, objects.volumes, objects.storage_classes),
         options=options,
-        commons=commons or {},
+        commons=left,
         gangs=_gangs(pending, objects.groups, nodes, settled, on_fault) if options.gangs else (),
     )
 
@@ -272,15 +288,36 @@ def _usable(
     return usable
 
 
-def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, int], volumes: int) -> Pool:
+def _sold(
+    pools: Iterable[NodePool],
+    instance_types: Callable[[NodePool], tuple[InstanceType, ...]],
+    volume_price: Callable[[NodePool], int],
+) -> Sold:
+    by_name = {pool.metadata.name: pool for pool in pools}
+
+    def sold(name: str) -> tuple[tuple[InstanceType, ...], int]:
+        pool = by_name.get(name)
+        return (instance_types(pool), volume_price(pool)) if pool is not None else ((), 0)
+
+    return sold
+
+
+def _pool(
+    pool: NodePool,
+    types: tuple[InstanceType, ...],
+    usage: Mapping[str, int],
+    volumes: int,
+    counting: Counting,
+) -> Pool:
     template = pool.spec.template
+    drawn = counting.drawn(pool.metadata.name)
     stamped = pool_labels(pool)
     return Pool(
         name=pool.metadata.name,
         node_class_ref=template.spec.node_class_ref,
         requirements=pool_requirements(pool).add(*_partitions(types)),
         labels=stamped,
-        instance_types=types,
+        instance_types=drawing(types, drawn, volumes),
         annotations=template.metadata.annotations,
         taints=template.spec.taints,
         startup_taints=template.spec.startup_taints,
@@ -288,6 +325,7 @@ def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, i
         limits=amounts(pool.spec.limits) if pool.spec.limits else None,
         usage=usage,
         volumes=volumes,
+        shared=drawn,
     )
 
 

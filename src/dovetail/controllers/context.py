@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Lock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -28,6 +29,7 @@ from dovetail.controllers.waits import Waits
 from dovetail.kube.client import ChangeType, Client
 from dovetail.kube.recorder import Recorder
 from dovetail.model.offering import InstanceType
+from dovetail.model.shared_limits import SharedLimit
 
 
 class Made:
@@ -83,6 +85,8 @@ class Context:
     surges: Surges | None = None  # None or not enabled: pods are evicted, and nothing comes first
     gangs: RunningGangs | None = None  # None: each pod is on its own
     writes_costs: bool = False  # the gate PodDeletionCostManagement is open
+    shared_limits: tuple[SharedLimit, ...] = ()  # of several NodePools together
+    launching: Lock = field(default_factory=Lock)  # held by who launches under such limits
     queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
 
     def queue(

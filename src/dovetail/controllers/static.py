@@ -26,6 +26,7 @@ from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.reconciler import failure_log
+from dovetail.controllers.shared_limits import admitted
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import (
     DRIFTED,
@@ -167,14 +168,20 @@ async def buy(context: Context, metrics: ProvisioningMetrics, pool: NodePool, co
     name = pool.metadata.name
     names = {kind.name for kind, _ in _suitable(context, pool, _wanted(pool))}
     marks = context.overlays.marks(name, names)
-    for _ in range(count):
-        if context.brakes.launch_refused(1):
-            break
-        claim = await context.client.create(node_claim(wanted, pool, marks))
-        context.brakes.launched(1)
-        metrics.created(wanted)
-        context.created(claim)
-        context.log.record("static.launched", pool=name, claim=claim.metadata.name)
+    async with admitted(context, [wanted] * count) as allowed:
+        for planned_claim, why in allowed:
+            if why:
+                await context.recorder.publish(
+                    pool, "Warning", "SharedLimitReached", f"Launches no more, {why}"
+                )
+                return False
+            if context.brakes.launch_refused(1):
+                break
+            claim = await context.client.create(node_claim(planned_claim, pool, marks))
+            context.brakes.launched(1)
+            metrics.created(wanted)
+            context.created(claim)
+            context.log.record("static.launched", pool=name, claim=claim.metadata.name)
     return True
 
 

@@ -20,6 +20,7 @@ from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtract, total
+from dovetail.model.shared_limits import given_back
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.pool_table import NODES
@@ -140,14 +141,15 @@ def _existing(problem: Problem, plan: Plan, node: ExistingNode, over: Callable[[
 
 
 def _without(problem: Problem, node: ExistingNode) -> Problem:
-    """The problem as if the node were not there: what it takes of its pool's limits is free."""
+    """The problem as if the node were not there: what it takes of limits is free."""
     used = {**node.capacity, NODES: 1}
     pools = tuple(
         replace(pool, usage=subtract(pool.usage, used)) if pool.name == node.pool else pool
         for pool in problem.pools
     )
     kept = tuple(item for item in problem.nodes if item.name != node.name)
-    return replace(problem, nodes=kept, pools=pools)
+    commons = given_back(problem.commons, problem.pools, (node,))
+    return replace(problem, nodes=kept, pools=pools, commons=commons)
 
 
 def _view(problem: Problem, pool: str) -> PoolView:

@@ -116,6 +116,10 @@ def _of_pools(problem: Problem, plan: Plan) -> Iterator[Rule]:
 
 def _of_settings(problem: Problem, plan: Plan) -> Iterator[Rule]:
     cost = plan.cost.hourly
+    for limit in problem.options.shared_limits:
+        drawn = {quota for name, _ in limit.limits for quota in (limit.quota(name),)}
+        what = f"the shared limit {limit.name} of {words.listed([name for name, _ in limit.limits])}"
+        yield Rule(what, "--shared-limits", partial(_unshared, frozenset(drawn)), None, cost)
     if len({pool.weight for pool in problem.pools}) > 1:
         yield Rule("weights: the heaviest first", "all NodePools", _weightless, None, cost)
     wanted = problem.options.spot_diversity
@@ -152,6 +156,13 @@ def _lift_from_pool(name: str, key: str, kept: Requirement | None, problem: Prob
 
 def _unlimited(name: str, problem: Problem) -> Problem:
     return _edit_pool(name, lambda pool: replace(pool, limits=None), problem)
+
+
+def _unshared(quotas: frozenset[str], problem: Problem) -> Problem:
+    """The problem without that limit: what is not named has no known end."""
+    return replace(
+        problem, commons={name: left for name, left in problem.commons.items() if name not in quotas}
+    )
 
 
 def _weightless(problem: Problem) -> Problem:

@@ -17,6 +17,7 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST, Resources
+from dovetail.model.shared_limits import Drawn, SharedLimit
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import VolumeIndex
 
@@ -37,6 +38,7 @@ class Pool:
     limits: Resources | None = None  # None: unlimited; may hold the key "nodes"
     usage: Resources = field(default_factory=dict)  # capacity of its non-deleting nodes, "nodes" included
     volumes: int = 0  # nano-dollars per hour for the volumes of one node
+    shared: Drawn = ()  # quota and resource of each shared limit that its nodes count for
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Options:
     spot_tolerance: int = SPOT_TOLERANCE  # --spot-tolerance
     node_surcharge: int = 0  # --node-surcharge: nano-dollars per hour that every node costs besides
     gangs: bool = True  # --gangs: pods that need each other have places together, or none
+    shared_limits: tuple[SharedLimit, ...] = ()  # --shared-limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,7 @@ class Observation:
             overlays=self._overlays if state is self.state else self._imagined_overlays,
             buffers=self._buffers,
             writes_costs=self._settings.gates.pod_deletion_cost_management,
+            shared_limits=self._settings.shared_limits,
         )
 
     def _intake(self, context: Context) -> Intake:

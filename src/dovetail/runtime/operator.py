@@ -164,6 +164,7 @@ class Operator:
             surges=surges,
             gangs=RunningGangs(self.state) if settings.gangs else None,
             writes_costs=settings.gates.pod_deletion_cost_management,
+            shared_limits=settings.shared_limits,
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)
         self._planner = ports.planner

@@ -18,6 +18,7 @@ from dovetail.model import labels
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Options, Problem
 from dovetail.model.repair import RepairPolicy
+from dovetail.model.shared_limits import SharedLimit
 
 PREFERENCE_POLICIES = ("Respect", "Ignore")
 MIN_VALUES_POLICIES = ("Strict", "BestEffort")
@@ -69,6 +70,7 @@ class Settings:
     surge: bool = False
     nominate_pods: bool = True  # say in the status of pods which node plans mean for them
     gangs: bool = True  # nothing is bought for pods of a gang of which too few can have a place
+    shared_limits: tuple[SharedLimit, ...] = ()  # of several NodePools together
     migrate_versions: bool = False  # write what is stored as v1beta1 again, as v1
     cluster_figures: bool = True  # gauges for every pod, node and status condition
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.
@@ -136,6 +138,7 @@ class Settings:
                 spot_tolerance=self.spot_tolerance,
                 node_surcharge=self.node_surcharge,
                 gangs=self.gangs,
+                shared_limits=self.shared_limits,
             ),
             deadline=self.batch_idle_duration if self.solve_deadline is None else self.solve_deadline,
             on_plan=self.on_plan,

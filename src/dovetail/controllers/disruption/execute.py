@@ -32,6 +32,7 @@ from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED
 from dovetail.controllers.nodeclaim.terminate import limit_drain
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.reconciler import Failure, failure_log
+from dovetail.controllers.shared_limits import admitted
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import REPLACES, UNDERUTILIZED, Command, Repair, moved_pods
 from dovetail.disrupt.consolidation.churn import Entry
@@ -152,12 +153,13 @@ class Execution:
             await self._reboot(command)
             return
         try:
-            for view in command.candidates:
-                await self._prepare(view, command.reason)
-            marks = {REPLACES: mark(command, clock.now())}
-            names = tuple(
-                [await self._launch(planned, command.reason, marks) for planned in command.replacements]
-            )
+            async with admitted(self._context, command.replacements, command.names()) as allowed:
+                if refused := next((why for _, why in allowed if why), ""):
+                    raise Conflict(refused)  # others took the room since it was planned
+                for view in command.candidates:
+                    await self._prepare(view, command.reason)
+                marks = {REPLACES: mark(command, clock.now())}
+                names = tuple([await self._launch(planned, command.reason, marks) for planned, _ in allowed])
         except ApiError:
             self._release(command)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -13,6 +13,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.remarks import failed, nominate
+from dovetail.controllers.shared_limits import Admitted, admitted
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.resources import Resources, amounts
 
@@ -46,14 +47,14 @@ class Buyer:
         """
         state = self._context.state
         usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
-        waiting = iter(enumerate(claims))
+        waiting: Iterator[tuple[int, Admitted]] = iter(())
         names: dict[int, str] = {}
         errors: dict[int, ApiError] = {}
 
         async def work() -> None:
-            for index, planned in waiting:
+            for index, (planned, why) in waiting:
                 try:
-                    names[index] = await self._buy(planned, usage)
+                    names[index] = await self._buy(planned, usage, why)
                 except ApiError as error:
                     errors[index] = error
                     if isinstance(error, Unavailable | TimedOut):
@@ -61,7 +62,8 @@ class Buyer:
                         tuple(waiting)  # those are left for the next plan
 
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with admitted(self._context, claims) as allowed, asyncio.TaskGroup() as tasks:
+                waiting = iter(enumerate(allowed))
                 for _ in range(min(AT_ONCE, len(claims))):
                     tasks.create_task(work())
         finally:
@@ -69,13 +71,15 @@ class Buyer:
         if errors:
             raise errors[min(errors)]
 
-    async def _buy(self, planned: PlannedClaim, usage: Mapping[str, Resources]) -> str:
-        """Create the claim, unless its pool went away or is over its limits by now; its name, or ""."""
+    async def _buy(self, planned: PlannedClaim, usage: Mapping[str, Resources], why: str) -> str:
+        """Create the claim, unless its pool went away or is over its limits by now, or `why` says what else
+        is in the way; its name, or "".
+        """
         context = self._context
         pool = context.state.get(NodePool, planned.pool)
         if pool is None or pool.deleting:
             return ""
-        over = _over_limits(pool, usage.get(planned.pool, {})) or context.brakes.launch_refused(1)
+        over = _over_limits(pool, usage.get(planned.pool, {})) or why or context.brakes.launch_refused(1)
         if over:
             for key in planned.pods:
                 await failed(context, key, over)

@@ -30,6 +30,25 @@ from dovetail.model.gangs import Gang, gangs_of
 from dovetail.model.problem import Options, Problem
 
 
+def lingering(context: Context, on_fault: OnFault = lambda _: None) -> frozenset[str]:
+    """Nodes on their way out that stay while pods there may not be evicted."""
+    state, now = context.state, context.clock.now()
+    budgets = budgets_among(state.all(PodDisruptionBudget))
+    return frozenset(
+        machine.name
+        for machine in state.leaving()
+        if machine.node is not None
+        and any(
+            stays
+            for _, stays in isolated(
+                state.pods_on(machine.name),
+                lambda pod: reschedulable(pod) and not moves_with_node(pod, budgets, now),
+                on_fault,
+            )
+        )
+    )
+
+
 class Intake:
     """Reads the state. Keeps the nodes it gave: what follows from one is worked out once.
 
@@ -171,24 +190,6 @@ class Intake:
             places.setdefault(machine.name, (machine, []))[1].append(pod)
         return [(pod, name) for name, pod in self._with_room(places)]
 
-    def _lingering(self) -> frozenset[str]:
-        """Nodes on their way out that stay while pods there may not be evicted."""
-        state, now = self._context.state, self._context.clock.now()
-        budgets = budgets_among(state.all(PodDisruptionBudget))
-        return frozenset(
-            machine.name
-            for machine in state.leaving()
-            if machine.node is not None
-            and any(
-                stays
-                for _, stays in isolated(
-                    state.pods_on(machine.name),
-                    lambda pod: reschedulable(pod) and not moves_with_node(pod, budgets, now),
-                    self._on_fault,
-                )
-            )
-        )
-
     def _kept(self, machine: Machine) -> bool:
         """True iff a guard keeps the machine as it is; one that lost its claim goes once it is tainted."""
         if machine.claim is not None:
@@ -204,14 +205,15 @@ class Intake:
         the scheduler gives them.
         """
         state = self._context.state
-        lingering = self._lingering() - leaving
+        stuck = lingering(self._context, self._on_fault) - leaving
         problem = build(
             state.objects(),
             self._spread(pods),
             self._context.instance_types,
             self._options,
             state.marked() | leaving,
-            lingering=lingering,
+            lingering=stuck,
+            replaced=leaving,
             promised=places,
             moving=self._kept_places(),
             node_class_kinds=state.node_class_kinds,
@@ -227,7 +229,7 @@ class Intake:
             pool.metadata.name for pool in state.all(NodePool) if self._context.brakes.launches_paused(pool)
         }
         pools = tuple(pool for pool in problem.pools if pool.name not in paused)
-        return replace(problem, pools=pools, devices=self._devices(problem, leaving, lingering))
+        return replace(problem, pools=pools, devices=self._devices(problem, leaving, stuck))
 
     def _devices(
         self, problem: Problem, leaving: frozenset[str], lingering: frozenset[str]

@@ -22,6 +22,7 @@ from dovetail.model.plan import PlannedClaim
 from dovetail.model.pod_sorts import Sort, sort_of
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
+from dovetail.model.shared_limits import given_back
 from dovetail.model.spread import SpreadRule
 
 NODES = "nodes"
@@ -240,6 +241,7 @@ class Question:
             pods=(*(pod for candidate in leaving for pod in candidate.pods), *self.problem.pods),
             nodes=tuple(node for node in (self._quiet if quiet else self._nodes) if node.name not in gone),
             pools=tuple(_relieved(pool, away) for pool in self.problem.pools),
+            commons=given_back(self.problem.commons, self.problem.pools, away),
         )
 
 

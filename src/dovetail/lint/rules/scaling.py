@@ -15,6 +15,7 @@ from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
 from dovetail.cloud.repair_policies import read_repair_policies
 from dovetail.cluster.scheduler_config import read_default_constraints
+from dovetail.cluster.shared_limits import read_shared_limits
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory, nested
 from dovetail.lint.rules.nodeclass import looks_like_the_controllers
@@ -297,6 +298,7 @@ SETTINGS = (
     "observeEvery",
     "schedulerConfig",
     "repairPolicies",
+    "sharedLimits",
     "solveDeadline",
     "spotDiversity",
     "spotTolerance",
@@ -561,6 +563,7 @@ def setting_unreadable(inventory: Inventory) -> Iterator[Remark]:
 _READERS: dict[str, Callable[[str, str], object]] = {
     "schedulerConfig": read_default_constraints,
     "repairPolicies": read_repair_policies,
+    "sharedLimits": read_shared_limits,
 }
 
 

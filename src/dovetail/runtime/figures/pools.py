@@ -13,15 +13,27 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.prices import offer_of
+from dovetail.controllers.shared_limits import counting_of, used_by
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.resources import CPU, MEMORY, Resources, amounts
+from dovetail.model.shared_limits import HOURLY_COST
 from dovetail.runtime.figures.text import header, series
 from dovetail.units.money import NANO_DOLLARS
 
 _OF = ("resource_type", "nodepool")
 LIMIT = Metric("karpenter_nodepools_limit", "gauge", "The limits of a NodePool.", _OF)
 USAGE = Metric("karpenter_nodepools_usage", "gauge", "What the nodes of a NodePool use of its limits.", _OF)
+_OF_SHARED = ("resource_type", "limit")
+SHARED_LIMIT = Metric(
+    "dovetail_shared_limit", "gauge", "What NodePools may have together; hourly-cost in dollars.", _OF_SHARED
+)
+SHARED_USAGE = Metric(
+    "dovetail_shared_limit_usage",
+    "gauge",
+    "What their nodes have of it, those that are coming up and those that cannot go included.",
+    _OF_SHARED,
+)
 COST = Metric(
     "karpenter_nodepools_cost_total",
     "gauge",
@@ -65,6 +77,7 @@ class PoolFigures:
         yield header(USAGE)
         for pool in pools:
             yield from _lines(USAGE, pool, amounts(pool.status.resources))
+        yield from _shared(self._context)
         yield header(COST)
         cost = self._cost()
         for pool in pools:
@@ -98,6 +111,25 @@ class PoolFigures:
                 self._priceless[claim.metadata.uid] = (name, claim.metadata.name)
             cost[name] += (price or 0) + context.volume_price(pool)
         return cost
+
+
+def _shared(context: Context) -> Iterator[str]:
+    """What the limits that pools share are, and what is used of each."""
+    if not context.shared_limits:
+        return
+    used, _ = used_by(context, counting_of(context))
+    lines: dict[Metric, list[str]] = {SHARED_LIMIT: [], SHARED_USAGE: []}
+    for limit in context.shared_limits:
+        for name, most in limit.limits:
+            named = (("resource_type", name), ("limit", limit.name))
+            unit = NANO_DOLLARS if name == HOURLY_COST else 1000 if name == CPU else 1
+            lines[SHARED_LIMIT].append(f"{series(SHARED_LIMIT, named)}{most / unit}\n")
+            lines[SHARED_USAGE].append(
+                f"{series(SHARED_USAGE, named)}{used.get(limit.quota(name), 0) / unit}\n"
+            )
+    for metric, text in lines.items():
+        yield header(metric)
+        yield from text
 
 
 def _lines(metric: Metric, pool: NodePool, values: Resources) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 
 from dovetail.base.errors import InputError
 from dovetail.cloud.repair_policies import read_repair_policies
+from dovetail.cluster.shared_limits import read_shared_limits
 from dovetail.controllers.brakes.brakes import Rate
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.disrupt.pause import PAUSES
@@ -160,13 +161,17 @@ def _settings(document: Document, settings: Settings) -> None:
         document.parse(
             "settings.minimumSaving", lambda text: parse_minimum(text, Minimum()), settings.minimum_saving
         )
-    try:
-        read_repair_policies(settings.repair_policies.text(), "")
-    except InputError as error:
-        wrong = error.faults[0]
-        raise document.error(
-            wrong.message, f"settings.repairPolicies.{wrong.path}", remedy=wrong.remedy
-        ) from None
+    for name, read, text in (
+        ("repairPolicies", read_repair_policies, settings.repair_policies.text()),
+        ("sharedLimits", read_shared_limits, settings.shared_limits.text()),
+    ):
+        try:
+            read(text, "")
+        except InputError as error:
+            wrong = error.faults[0]
+            raise document.error(
+                wrong.message, f"settings.{name}.{wrong.path}", remedy=wrong.remedy
+            ) from None
     document.parse("settings.nodeSurcharge", parse_dollars, repr(settings.node_surcharge))
     for name, number, least in (
         ("spotDiversity", settings.spot_diversity, 1),

@@ -5,7 +5,7 @@ docs/reference/scenario.md explains every field to users; keep the two together.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -184,6 +184,25 @@ class RepairPolicies(Section, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode() if self.policies else ""
 
 
+class SharedLimit(Section, frozen=True, kw_only=True):
+    """As --shared-limits has it."""
+
+    name: str
+    limits: dict[str, str | int | float]
+    node_pools: tuple[str, ...] = ()
+    node_pool_selector: dict[str, Any] | None = None
+
+
+class SharedLimits(Section, frozen=True, kw_only=True):
+    """What several NodePools may have together."""
+
+    limits: tuple[SharedLimit, ...] = ()
+
+    def text(self) -> str:
+        """As --shared-limits takes it, "" for none."""
+        return msgspec.json.encode(self).decode() if self.limits else ""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Settings of the controllers; defaults as in production."""
 
@@ -216,6 +235,7 @@ class Settings(Section, frozen=True, kw_only=True):
     ignore_dra_requests: bool = msgspec.field(name="ignoreDRARequests", default=True)
     legacy_node_repair: bool = False
     repair_policies: RepairPolicies = RepairPolicies()
+    shared_limits: SharedLimits = SharedLimits()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND
     # Of a patch by the controllers or the scheduler, drawn from half to one and a half of it.

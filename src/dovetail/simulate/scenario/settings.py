@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.cloud.repair_policies import read_repair_policies
+from dovetail.cluster.shared_limits import read_shared_limits
 from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.disrupt.pause import read_pause
 from dovetail.model.plan import Plan
@@ -65,5 +66,6 @@ def operator_settings(
         dynamic_resources=not given.ignore_dra_requests,
         legacy_node_repair=given.legacy_node_repair,
         repair_policies=read_repair_policies(given.repair_policies.text(), ""),
+        shared_limits=read_shared_limits(given.shared_limits.text(), ""),
         on_plan=on_plan,
     )

@@ -66,9 +66,8 @@ class Limits:
     def refusing(self) -> frozenset[int]:
         """The pools of which something that limits and shared quotas allowed at first is refused by now."""
         if self._instance.commons.any and not self._drawable().all():
-            return frozenset(
-                range(len(self._instance.tables))
-            )  # of too little for one node there is no column
+            # Of too little for one node there is no column.
+            return frozenset(range(len(self._instance.tables)))
         start = Limits(self._instance, self._columns)
         return frozenset(pool for pool in self.remaining if (start.types(pool) & ~self.types(pool)).any())
 
@@ -112,9 +111,11 @@ class Limits:
         )
 
     def no_greedier(self, pool: int, columns: Amounts) -> Amounts:
-        """Those of a pool's columns whose types draw no more on what the first draws on than it does."""
+        """Those of a pool's columns whose types draw no more on what the first draws on than it does; money
+        apart: a type has many prices, and the cheapest alone would be left.
+        """
         draws = self._instance.commons.draws[self._instance.commons.start[pool] + columns]
-        drawn = draws[0] > 0
+        drawn = (draws[0] > 0) & ~self._instance.commons.money
         greedy = np.any(draws[:, drawn] > draws[0][drawn], axis=1)
         types = self._instance.tables[pool].column_type[columns]
         return columns[~np.isin(types, types[greedy])]

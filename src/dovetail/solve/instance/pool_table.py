@@ -110,28 +110,28 @@ def _drawn(offerings: Sequence[Offering]) -> dict[str, Amounts]:
     return found
 
 
-# The last table of a pool's requirements: types that were replaced are kept alive by it no longer. It has
-# some 100 bytes a column, 0.5 MiB where a region's types are all let in.
-_LATEST: dict[tuple[Requirements, tuple[str, ...]], _Sold] = {}
+# The last table of a pool's requirements, and of what quotas leave of it: types that were replaced are kept
+# alive by it no longer. It has some 100 bytes a column, 0.5 MiB where a region's types are all let in.
+_Key = tuple[Requirements, tuple[str, ...], bytes]  # the last one says which columns take too much
+_LATEST: dict[_Key, _Sold] = {}
 
 
-def _shared(kinds: tuple[InstanceType, ...], base: Requirements, names: tuple[str, ...]) -> _Sold:
+def _shared(kinds: tuple[InstanceType, ...], key: _Key, left: Mapping[str, int]) -> _Sold:
     """The table of these very types: to compare thousands of them would cost as much as the work."""
-    found = _LATEST.pop((base, names), None)
+    found = _LATEST.pop(key, None)
     if found is None or found.given is not kinds:
-        found = _Sold(kinds, base, names, {})
-    _LATEST[base, names] = found
+        found = _Sold(kinds, key[0], key[1], left)
+    _LATEST[key] = found
     if len(_LATEST) > SEVERAL:
         del _LATEST[next(iter(_LATEST))]
     return found
 
 
 def _sold(kinds: tuple[InstanceType, ...], base: Requirements, axis: Axis, left: Mapping[str, int]) -> _Sold:
-    found = _shared(kinds, base, axis.names)
-    # What is left of quotas is another amount in every question, and hardly ever too little.
-    if all(amounts.max() <= left[name] for name, amounts in found.draws.items() if name in left):
-        return found
-    return _Sold(kinds, base, axis.names, left)
+    found = _shared(kinds, (base, axis.names, b""), {})
+    # What is left of quotas is another amount in every question, and mostly too little for the same columns.
+    short = b"".join([(found.draws[one] > left[one]).tobytes() for one in sorted(found.draws.keys() & left)])
+    return _shared(kinds, (base, axis.names, short), left) if any(short) else found
 
 
 def bounded(amount: int) -> int:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.model import labels
-from dovetail.model.arrays import Amounts
+from dovetail.model.arrays import Amounts, Mask
 from dovetail.model.offering import Offering
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Problem
+from dovetail.model.shared_limits import counts_money
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Topology
@@ -46,6 +47,7 @@ class SharedQuotas:
             short &= left < _PLENTY * _needs(tables, asked, draws)
         self.all = bool(short.all())  # every one that something draws on is among them
         self.names = tuple(name for name, scarce in zip(names, short.tolist(), strict=True) if scarce)
+        self.money: Mask = np.array([counts_money(name) for name in self.names], dtype=np.bool_)
         self.left: Amounts = left[short]
         self.draws: Amounts = draws[:, short]
         self.start = np.cumsum([0, *(len(table.offerings) for table in tables)]).tolist()
