@@ -63,6 +63,9 @@ def by_template(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 def apply(problem: Problem, key: str, change: Change) -> Problem:
     """The problem with the change made to the pod `key`, or to the pool that the change names."""
+    if change.kind == "shared-limit":
+        left = problem.commons[change.name] + change.amount
+        return replace(problem, commons={**problem.commons, change.name: left})
     if change.kind in _POOL_CHANGES:
         edit = _POOL_CHANGES[change.kind]
         pools = tuple(edit(pool, change) if pool.name == change.pool else pool for pool in problem.pools)

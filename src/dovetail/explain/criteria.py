@@ -97,6 +97,7 @@ class PoolView:
     def node_rules(self, vector: Amounts, wanted: Wanted) -> Iterator[Criterion]:
         """Every rule about a node as a whole that is to hold so much, and to have these labels."""
         yield from self._limits()
+        yield from self._commons()
         for item in self.base:
             holds = self.table.mask(Requirements.of((item,)))
             if not holds.all():
@@ -125,6 +126,28 @@ class PoolView:
                 change = self._raise(name, limit + 1 - rest, str(limit + 1 - rest))
                 text = f"limit of {limit} nodes: none left"
                 yield self._every(Miss("limit", name, text, change))
+
+    def _commons(self) -> Iterator[Criterion]:
+        """What nodes of several pools draw on together: shared limits, quotas of the account."""
+        problem, named = self.instance.problem, dict(self.pool.shared)
+        most = {
+            limit.quota(name): each for limit in problem.options.shared_limits for name, each in limit.limits
+        }
+        for quota, taken in sorted(self.table.draws.items()):
+            rest = problem.commons.get(quota, ENDLESS)
+            if (taken > rest).any():
+                miss = partial(self._common_miss, quota, named.get(quota, quota), most.get(quota), taken)
+                yield Criterion(taken <= rest, 1 + _short(taken, max(rest, 0)), miss)
+
+    def _common_miss(self, quota: str, name: str, most: int | None, taken: Amounts, column: int) -> Miss:
+        rest, need = self.instance.problem.commons[quota], int(taken[column])
+        left = f"{words.bare(name, rest)} left, {self.name(column)} takes {words.bare(name, need)}"
+        if most is None:
+            return Miss("quota", quota, f"{quota}: {left}")
+        least = most + need - rest
+        shown = words.bare(name, least, up=True)
+        change = Change("shared-limit", f"raise {quota} to {shown}", quota, amount=need - rest)
+        return Miss("limit", name, f"{quota} of {words.bare(name, most)}: {left}", change)
 
     def _limit_miss(self, name: str, limit: int, rest: int, taken: Amounts, column: int) -> Miss:
         need = int(taken[column])

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 class Change:
     """One thing about the pod or its pool that could be otherwise; `change.apply` makes it so."""
 
-    kind: str  # tolerate, label, request, limit, pool-label, topology, ports, min-values
+    kind: str  # tolerate, label, request, limit, shared-limit, pool-label, topology, ports, min-values
     words: str  # as an order: "tolerate dedicated=gpu:NoSchedule"
     name: str = ""  # the label, the resource, the taint's key, or the kind of topology rule
     value: str = ""  # the taint's value, the label's value to allow, or the topology rule's label
     pool: str = ""  # the NodePool, where it is the pool that changes
     effect: str = ""  # the taint's effect
-    amount: int = 0  # the new request, or what the limit must be
+    amount: int = 0  # the new request, what the limit must be, or what is added to a shared one
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
     """A rule that stands between a pod and a place."""
 
-    # limit, pool, taint, label, volume, ports, spread, affinity, anti-affinity, resource, offer, min-values;
-    # volume-limit on nodes that are there
+    # limit, quota, pool, taint, label, volume, ports, spread, affinity, anti-affinity, resource, offer,
+    # min-values; volume-limit on nodes that are there
     rule: str
     name: str  # the label, resource, or taint that it is about
     text: str  # one phrase for people, with amounts

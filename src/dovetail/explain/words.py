@@ -9,9 +9,11 @@ from dovetail.model import labels
 from dovetail.model.label_values import Requirement
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from dovetail.model.selector import Selector
+from dovetail.model.shared_limits import HOURLY_COST
 from dovetail.units.money import NANO_DOLLARS
 
 _MIB, _GIB = 2**20, 2**30
+_CENT = NANO_DOLLARS // 100
 _SHOWN = 4
 _NAMES = {
     labels.ZONE: "zone",
@@ -36,6 +38,8 @@ def amount(name: str, value: int, *, up: bool = False) -> str:
         return f"{value / 1000:g} CPU"
     if name == PODS:
         return f"{value} pod{'s' if value != 1 else ''}"
+    if name == HOURLY_COST:
+        return f"${(math.ceil if up else math.floor)(value / _CENT) / 100:g}/h {name}"
     if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith("hugepages-"):
         return f"{_bytes(value, up)} {name}"
     return f"{value} {name}"
