@@ -105,14 +105,19 @@ def shift(total: dict[str, int], amounts: Resources, sign: int) -> None:
 
 def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> list[int]:
     """The weighted sum per feasible node, in their order."""
+    totals = _resources(pod, feasible, cluster)
     parts = (
-        _resources(pod, feasible, cluster),
-        _scaled(_node_affinity(pod, feasible)),
-        _reversed(_intolerable(pod, feasible)),
-        _spread(pod, feasible, cluster.view),
-        _stretched(_pod_affinity(pod, feasible, cluster)),
+        (2, _scaled(_node_affinity(pod, feasible))),
+        (3, _reversed(_intolerable(pod, feasible))),
+        (2, _spread(pod, feasible, cluster.view)),
+        (2, _stretched(_pod_affinity(pod, feasible, cluster))),
     )
-    return [a + 2 * b + 3 * c + 2 * d + 2 * e for a, b, c, d, e in zip(*parts, strict=True)]
+    rest = sum(weight * part for weight, part in parts if isinstance(part, int))
+    for weight, part in parts:
+        if not isinstance(part, int):
+            totals = [total + weight * score + rest for total, score in zip(totals, part, strict=True)]
+            rest = 0
+    return [total + rest for total in totals] if rest else totals
 
 
 def best_node(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy, seed: int, draw: str) -> NodeView:
@@ -121,9 +126,9 @@ def best_node(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy, seed: 
         return feasible[0]
     scores = total_scores(pod, feasible, cluster)
     high = max(scores)
+    if scores.count(high) == 1:
+        return feasible[scores.index(high)]
     best = [node for node, score in zip(feasible, scores, strict=True) if score == high]
-    if len(best) == 1:
-        return best[0]
     return best[stream(seed, pod.key, draw).randrange(len(best))]
 
 
@@ -135,19 +140,19 @@ def _resources(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> li
     """
     counted, wanted = score_requests(pod), pod_requests(pod)
     size = counted[CPU], counted[MEMORY], wanted.get(CPU, 0), wanted.get(MEMORY, 0)
-    found = []
+    found, known_of = [], cluster.known
     for node in feasible:
-        known = cluster.known.get(node.name)
-        if known is None or known.used is not node.used or known.allocatable is not node.allocatable:
-            known = cluster.known[node.name] = _Known(node.allocatable, node.used, {})
+        known, used = known_of.get(node.name), node.used
+        if known is None or known.used is not used or known.allocatable is not node.allocatable:
+            known = known_of[node.name] = _Known(node.allocatable, used, {})
         score = known.scores.get(size)
         if score is None:
             if len(known.scores) >= _SIZES:
                 known.scores.clear()
             there = cluster.requested.get(node.name, {})
-            used = {name: there.get(name, 0) + amount for name, amount in counted.items()}
-            balance = _balanced(node.used, wanted, node.allocatable)
-            score = known.scores[size] = _least_allocated(used, node.allocatable) + balance
+            taken = {name: there.get(name, 0) + amount for name, amount in counted.items()}
+            balance = _balanced(used, wanted, node.allocatable)
+            score = known.scores[size] = _least_allocated(taken, node.allocatable) + balance
         found.append(score)
     return found
 
@@ -177,25 +182,29 @@ def _balance(cpu: int, memory: int, room: Mapping[str, int]) -> int:
     return _TOP - -(-apart * _TOP // (2 * most_cpu * most_memory))
 
 
-def _node_affinity(pod: Pod, feasible: Sequence[NodeView]) -> list[int]:
+# What a part gives each feasible node, in their order; a number where it is the same for all of them.
+_Scores = list[int] | int
+
+
+def _node_affinity(pod: Pod, feasible: Sequence[NodeView]) -> _Scores:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     terms = [(item.weight, node_term(item.preference)) for item in (affinity.preferred if affinity else ())]
     if not terms:
-        return [0] * len(feasible)
+        return 0
     return [
         sum(weight for weight, term in terms if term.matches(node.name, node.labels)) for node in feasible
     ]
 
 
-def _intolerable(pod: Pod, feasible: Sequence[NodeView]) -> list[int]:
+def _intolerable(pod: Pod, feasible: Sequence[NodeView]) -> _Scores:
+    if not any(node.taints for node in feasible):
+        return 0
     tolerations = [item for item in pod.spec.tolerations if item.effect in ("", PREFER_NO_SCHEDULE)]
     return [
         sum(
             taint.effect == PREFER_NO_SCHEDULE and not any(tolerates(item, taint) for item in tolerations)
             for taint in node.taints
         )
-        if node.taints
-        else 0
         for node in feasible
     ]
 
@@ -230,46 +239,52 @@ def _affinity_counts(
     return rule.matches(namespace, marks, namespaces)
 
 
-def _spread(pod: Pod, feasible: Sequence[NodeView], view: ClusterView) -> list[int]:
+def _spread(pod: Pod, feasible: Sequence[NodeView], view: ClusterView) -> _Scores:
+    """The emptiest gets the most; nodes that lack a label of the constraints get nothing."""
     rules = _soft_rules(pod, view)
     if not rules:
-        return [0] * len(feasible)
-    domains = [[node.labels.get(rule.key) for node in feasible] for rule in rules]
-    placed = [None not in own for own in zip(*domains, strict=True)]
-    weights = []
-    for rule, domain in zip(rules, domains, strict=True):
-        here = len(feasible)
-        if rule.key != labels.HOSTNAME:
-            here = len({name for name, fine in zip(domain, placed, strict=True) if fine})
-        weights.append((math.log(here + 2), rule.max_skew - 1))
-    counts = [
-        [rule.per_domain.get(name or "", 0) for name in domain]
-        for rule, domain in zip(rules, domains, strict=True)
-    ]
-    return _crowded(list(zip(*counts, strict=True)), placed, weights)
+        return 0
+    try:
+        return _spread_over(feasible, rules, len(feasible))
+    except KeyError:
+        labelled = [all(rule.key in node.labels for rule in rules) for node in feasible]
+        placed = [node for node, fine in zip(feasible, labelled, strict=True) if fine]
+        scores = iter(_spread_over(placed, rules, len(feasible)))
+        return [next(scores) if fine else 0 for fine in labelled]
 
 
-def _crowded(
-    counts: list[tuple[int, ...]], placed: list[bool], weights: list[tuple[float, int]]
-) -> list[int]:
-    """The emptiest gets the most; nodes that lack a label of the constraints get nothing.
-
-    Pods per constraint in the domains of each node: worked out once for those that have as many.
+def _spread_over(feasible: Sequence[NodeView], rules: Sequence[_Soft], nodes: int) -> list[int]:
+    """Worked out once for nodes in the same domains, or, where a domain is one node, with as many pods: there
+    are a few such of thousands. Raises KeyError for a node that lacks a label.
     """
+    columns: list[list[int] | list[str]] = []
+    for rule in rules:
+        key, count = rule.key, rule.per_domain.get
+        if key == labels.HOSTNAME:
+            columns.append([count(node.labels[key], 0) for node in feasible])
+        else:
+            columns.append([node.labels[key] for node in feasible])
+    sorts: list[tuple[int | str, ...]] = list(zip(*columns, strict=True))
+    distinct = set(sorts)
+    weights = []
+    for index, rule in enumerate(rules):
+        here = nodes if rule.key == labels.HOSTNAME else len({sort[index] for sort in distinct})
+        weights.append(math.log(here + 2))
     totals = {}
-    for own in {own for own, fine in zip(counts, placed, strict=True) if fine}:
+    for sort in distinct:
         total = 0.0
-        for count, (weight, spare) in zip(own, weights, strict=True):
-            total += count * weight + spare
-        totals[own] = round(total)
+        for rule, own, weight in zip(rules, sort, weights, strict=True):
+            pods = own if isinstance(own, int) else rule.per_domain.get(own, 0)
+            total += pods * weight + (rule.max_skew - 1)
+        totals[sort] = round(total)
     low, high = min(totals.values(), default=0), max(totals.values(), default=0)
     scores = {
-        own: _TOP if high == 0 else _TOP * (high + low - total) // high for own, total in totals.items()
+        sort: _TOP if high == 0 else _TOP * (high + low - total) // high for sort, total in totals.items()
     }
-    return [scores[own] if fine else 0 for own, fine in zip(counts, placed, strict=True)]
+    return [scores[sort] for sort in sorts]
 
 
-def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> list[int]:
+def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) -> _Scores:
     """Sums of weights per domain: the pod's own preferences, then those of running pods about it."""
     view, meta = cluster.view, pod.metadata
     own = affinity_rules(pod)
@@ -290,26 +305,32 @@ def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Occupancy) ->
         if rule.matches(meta.namespace, meta.labels, cluster.view.namespaces):
             count(rule, weight, nodes)
     if not sums:
-        return [0] * len(feasible)
+        return 0
     return [
         sum(total for (key, domain), total in sums.items() if node.labels.get(key) == domain)
         for node in feasible
     ]
 
 
-def _scaled(values: list[int]) -> list[int]:
+def _scaled(values: _Scores) -> _Scores:
     """The highest becomes 100."""
+    if isinstance(values, int):
+        return _TOP if values else 0
     high = max(values, default=0)
     return [value * _TOP // high for value in values] if high else values
 
 
-def _reversed(values: list[int]) -> list[int]:
+def _reversed(values: _Scores) -> _Scores:
     """The highest becomes 0, 0 becomes 100."""
+    if isinstance(values, int):
+        return 0 if values else _TOP
     high = max(values, default=0)
-    return [_TOP - value * _TOP // high for value in values] if high else [_TOP] * len(values)
+    return [_TOP - value * _TOP // high for value in values] if high else _TOP
 
 
-def _stretched(values: list[int]) -> list[int]:
+def _stretched(values: _Scores) -> _Scores:
     """The lowest becomes 0, the highest 100."""
+    if isinstance(values, int):
+        return 0
     low, high = min(values, default=0), max(values, default=0)
-    return [(value - low) * _TOP // (high - low) for value in values] if high > low else [0] * len(values)
+    return [(value - low) * _TOP // (high - low) for value in values] if high > low else 0
