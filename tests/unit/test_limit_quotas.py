@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.assign.assigner import LimitQuotas
 from dovetail.solve.budget import SolveBudget
@@ -83,3 +84,16 @@ def test_without_time_the_better_pool_is_used_and_no_pod_left_out(limits: Docume
     assert not plan.unschedulable
     assert {claim.pool for claim in plan.claims} == {"better", "general"}
     assert verify(problem, plan) == ()
+
+
+def test_a_limit_that_is_taken_for_endless_is_kept_to() -> None:
+    """Pods seem to need little of it, but each must have a large node of its own."""
+    chosen: Document = {"nodeSelector": {labels.INSTANCE_TYPE: "m.xlarge"}}
+    pods = [pod(f"p{number}", "web", (100, 128), chosen, port=80) for number in range(5)]
+    problem = to_problem(scenario(pods, [pool("general", limits={"cpu": "20"})], instance_types()))
+    work = SolveBudget(Budget(0))
+    assert Instance(problem, work).loose == Instance(problem, work, strict=True).tight == {0}
+    plan = solve(problem, Budget(work=20_000))
+    assert verify(problem, plan) == ()
+    assert [len(claim.pods) for claim in plan.claims] == [1, 1]  # of eight CPUs each
+    assert len(plan.unschedulable) == 3

@@ -148,7 +148,7 @@ class Search:
             return [(unit.pod_class, unit.pod) for unit in units]
         work = self.instance.work
         # Limits may need opinions of what to leave over.
-        if work.left or (self.limits.any and not work.time_over):
+        if work.left or (self.limits.tight and not work.time_over):
             self._context.appraise()
         share = self._spared(items)
         with self.instance.work.sparing(share, of_time=max(share, HALF if short else 0.0)):

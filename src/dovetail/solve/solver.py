@@ -72,7 +72,8 @@ def solve(
 
 
 class _Overdrawn(Exception):
-    """A plan takes too much of what pools draw on together, of which the instance did not keep count."""
+    """A plan takes too much of what pools draw on together, of which the instance did not keep count; or it
+    leaves pods over that might have a place if limits were not taken for endless."""
 
 
 class _Solve:
@@ -162,7 +163,8 @@ class _Solve:
                 if not self.stranded:
                     break
             self.best = self.best if self.work.time_over else rearranged(self.context, self.best)
-        if self.overdraws(self.best):
+        wronged = self.stranded and self.context.instance.loose & self.best.case.refusing
+        if wronged or self.overdraws(self.best):
             raise _Overdrawn
         self.context.found, self.context.welcome = self._found, self._welcome
 

@@ -74,10 +74,7 @@ class Proofs:
         apart = scope.feasible.size > LARGE and not self.slice_over and self._coarse is not None
         known = early.duals(scope) if early and (self.slice_over or apart or early.same(scope)) else None
         self._stock = scope.unthinned() if known else self.pricing
-        extra = self._stock.vectors.shape[1] - scope.vectors.shape[1]
-        # A rule on how many pods share a node holds on free nodes too.
-        ones = np.ones((len(scope.free), extra), dtype=np.int64)
-        self.free = np.concatenate([scope.free, ones], axis=1)
+        self.free = self._free(self._stock)
         self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
         self.duals = known or self._relaxed()
         self._market = market if market and market.pricing.alike(self.pricing) else None
@@ -99,9 +96,14 @@ class Proofs:
         """
         return self.pricing.coarse(self._scope.vectors.shape[1] - len(self._scope.rules))
 
+    def _free(self, sold: PricingInstance) -> Amounts:
+        """Free capacities with what nodes have for rules there (N, R): these hold on free nodes too."""
+        extra = sold.vectors.shape[1] - self._scope.vectors.shape[1]
+        return np.pad(self._scope.free, ((0, 0), (0, extra)), constant_values=1)
+
     @cached_property
     def _capacities(self) -> Free:
-        return grouped(self._copies > 0, self.free)
+        return grouped(self._copies > 0, self._free(self.pricing))
 
     def _relaxed(self, limits: tuple[Amounts, Amounts] | None = None) -> Duals:
         pricing = self.pricing
@@ -173,7 +175,8 @@ class Proofs:
 
     def _search(self, hourly: int) -> WholeNumbers:
         price = min(hourly, self.price)
-        return WholeNumbers(self._scope, self.pricing, (self.free, self._copies), price, self._work)
+        free = self._free(self.pricing), self._copies
+        return WholeNumbers(self._scope, self.pricing, free, price, self._work)
 
     def _found(self, search: WholeNumbers) -> None:
         if search.better:

@@ -23,7 +23,7 @@ from dovetail.solve.instance.interchangeable import interchangeable
 from dovetail.solve.instance.interning import Interner
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import PoolTable, reserve
-from dovetail.solve.instance.shared_quotas import SharedQuotas
+from dovetail.solve.instance.shared_quotas import SharedQuotas, limited_pools
 from dovetail.solve.instance.topology import SPREAD, DomainOf, GroupKey, Pins, Topology
 
 
@@ -79,7 +79,9 @@ class Instance:
             table.foresee(vectors)
             self.overhead.append(taken)
             self.ports.append(ports)
-        self.commons = SharedQuotas(problem, self.tables, (self.pod_classes, self.topology), strict=strict)
+        asked = self.pod_classes, self.topology
+        self.commons = SharedQuotas(problem, self.tables, asked, strict=strict)
+        self.tight, self.loose = limited_pools(self.tables, asked, strict=strict)
         self.tiers = _tiers(problem)
         self.nodes = Nodes(problem, self.axis, daemons)
         self.present = Present(self.nodes, self.topology)
@@ -255,15 +257,7 @@ class Instance:
 
     def _may_buy(self, pool: int) -> bool:
         table = self.tables[pool]
-        limits, used = table.pool.limits, table.pool.usage
-        if limits is None:
-            return True
-        rest = {name: most - used.get(name, 0) for name, most in limits.items()}
-        if rest.pop("nodes", 1) < 1:
-            return False
-        return any(
-            all(kind.capacity.get(name, 0) <= most for name, most in rest.items()) for kind in table.types
-        )
+        return table.pool.limits is None or bool(table.within.any())
 
     def free_of_ports(self, pool: int, ports: tuple[HostPort, ...]) -> bool:
         """True iff no daemon of the pool's nodes takes one of these host ports."""

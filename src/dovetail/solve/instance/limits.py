@@ -61,7 +61,12 @@ class Limits:
     @property
     def any(self) -> bool:
         """True iff something is limited."""
-        return bool(self.remaining) or bool(self.reservations) or self._instance.commons.any
+        return bool(self.remaining) or self.tight
+
+    @property
+    def tight(self) -> bool:
+        """True iff a plan may come to the end of something."""
+        return bool(self._instance.tight) or bool(self.reservations) or self._instance.commons.any
 
     def refusing(self) -> frozenset[int]:
         """The pools of which something that limits and shared quotas allowed at first is refused by now."""

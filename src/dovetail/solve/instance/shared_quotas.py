@@ -1,4 +1,5 @@
-"""What offerings of all pools draw on together: vCPUs of an account's quota, addresses of subnets."""
+"""What offerings of all pools draw on together: vCPUs of an account's quota, addresses of subnets; and which
+limits of pools matter."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Topology
 from dovetail.solve.tolerances import ALIKE
 
-# With so many times what the pods seem to need, a shared quota is as good as endless.
+# With so many times what the pods seem to need, a shared quota is as good as endless, and so is a limit.
 _PLENTY = 2
 
 Asked = tuple[Sequence[PodClass], Topology]
@@ -56,6 +57,24 @@ class SharedQuotas:
     def any(self) -> bool:
         """True iff a plan may come to the end of something."""
         return bool(self.names)
+
+
+def limited_pools(tables: Sequence[PoolTable], asked: Asked, *, strict: bool) -> tuple[set[int], set[int]]:
+    """The pools whose limits a plan may come to the end of, and those with plenty left for all pods, of which
+    there is none if `strict`.
+
+    Limits of the latter are kept to as well, but no node is packed with a view to the little that it takes of
+    them: first plans of 182 pods cost 29 % more with that, however far away the limit was.
+    """
+    tight, loose = set[int](), set[int]()
+    for table in tables:
+        if table.pool.limits is not None:
+            rest, takes = table.ends
+            needs = _PLENTY * _needs((table,), asked, takes[table.column_type])
+            larger = any(item.min_values for item in table.pool.requirements)  # of claims' types than priced
+            ends = strict or larger or bool((np.array(list(rest.values())) < needs).any())
+            (tight if ends else loose).add(table.index)
+    return tight, loose
 
 
 def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:

@@ -202,9 +202,8 @@ class Stock:
         more = bool((welcome != suited).any())
         self.unsuited = ~suited  # (K, C)
         self.vectors: Amounts = np.concatenate([amounts, item_classes.takes[item_classes.kind]], axis=1)
-        limited = [table.index for table in instance.tables if table.pool.limits is not None]
         drawing = instance.commons.draws.any(axis=1)
-        protected = columns.reserved | np.isin(columns.pool, limited) | drawing
+        protected = columns.reserved | np.isin(columns.pool, sorted(instance.tight)) | drawing
         self.scarce = bool(protected.any())
         some: Amounts = np.arange(len(columns.price))
         # What another one beats for all kinds need not be held against many items.
@@ -421,7 +420,7 @@ class Packer(Stock):
     def roughly(self, limits: Limits) -> bool:
         """True iff all is first fit: there are too many items for patterns, or no time for any."""
         work = self.instance.work
-        if limits.any:
+        if limits.tight:
             return work.time_over
         late = work.time_over and work.closing(otherwise=True)(_PATTERNS)
         return work.clock.short or late or self.crowded
@@ -456,14 +455,14 @@ class Packer(Stock):
             return Packing(first_fit(self, charge, left, limits), left)
         active, rate, hurried = self.kept, 0.0, False
         stale = _STALE if len(self.cells.kind) <= MANY else np.inf
-        start = None if limits.any else limits.copy(), left.copy()
+        start = None if limits.tight else limits.copy(), left.copy()
         anew = self._anew(charge, start) if len(self.items) > MANY or work.time_over else None
         while left.any():
             if work.time_over and (anew is None or late(_PATTERNS)):
                 hurried = True
                 break
             node_count_weights = self._node_count_weights(values, left)
-            usable = active[limits.allowed()[active]] if limits.any else active
+            usable = active[limits.allowed()[active]] if limits.tight else active
             options = self._options(usable, (values, charge), node_count_weights, left)
             dear = bool(options) and options[0].rate > rate * stale
             if active is not self.kept and (dear or not options):
@@ -579,12 +578,12 @@ class Packer(Stock):
         total = self.cells.total(left).tolist()
         as_good = _AS_GOOD_TWINS if self._substitutes else ALIKE
         for option in options:
-            if bought and (few or limits.any or option.rate > options[0].rate * as_good):
+            if bought and (few or limits.tight or option.rate > options[0].rate * as_good):
                 break
             if all(total[cell] >= count for cell, count in option.counts):
                 bought |= self._repeat(option, left, limits, candidates)
                 total = self.cells.total(left).tolist()
-            if bought and self._substitutes and not limits.any:
+            if bought and self._substitutes and not limits.tight:
                 self._repeat_alike(option, node_count_weights, left, limits, candidates)
                 total = left.tolist()
         return bought or self._take_less(options, left, limits, candidates)
@@ -637,7 +636,7 @@ class Packer(Stock):
             number = min(int(left[item]) // count for item, count in pattern)
             if number < 1:
                 break
-            self.buy(made, number, left, limits, candidates)
+            self.buy(made, limits.times(made, number), left, limits, candidates)
 
     def _pattern(self, option: _Option, left: Amounts) -> Counts:
         """The option in lots."""

@@ -134,7 +134,7 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     price = packer.columns.price.astype(np.float64)
     if packer.roughly(start):  # all is first fit, which does not ask what items are worth
         yield np.zeros(len(packer.items)), price, False
-        if start.any:
+        if start.tight:
             yield np.zeros(len(packer.items)), start.shares() + 1e-12 * price, True
         return
     alone = packer.least_costs()
@@ -142,7 +142,7 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     by_duals = _by_duals(packer, alone)
     yield np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False
     yield by_duals, price, False
-    if start.any:
+    if start.tight:
         each = np.ones_like(by_duals)
         scarce = start.shares() + 1e-12 * price
         yield from ((by_duals, scarce, True), (each, scarce, True), (each, np.ones_like(price), True))

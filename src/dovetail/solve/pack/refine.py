@@ -175,16 +175,6 @@ class Assembler:
         rest = self._demand.copy()
         packing = Packing([], rest)
         for planned in bought:
-            column = int(self._pricing.column[planned.column])
-            pattern = counts_of(planned.counts)
-            # Without limits, one node is like the other.
-            times = planned.number if limits.any else 1
-            for _ in range(times):
-                made = packer.made(limits, column, pattern)
-                if made is None:
-                    break
-                copies = planned.number // times
-                packing.candidates.extend([made] * copies)
-                rest -= planned.counts * copies
-                limits.take(made)
+            trial = int(self._pricing.column[planned.column]), counts_of(planned.counts), None
+            packing.candidates += packer.bought(trial, planned.number, rest, limits)
         return Packing(packing.candidates, rest), limits
