@@ -30,6 +30,17 @@ def test_priority_then_age() -> None:
     assert names(queue, 0) == ["b", "c", "a", "d"]
 
 
+def test_a_pod_that_is_tried_is_as_it_is_by_then() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    popped = queue.pop(0)
+    assert popped is not None
+    queue.add(pod("a", 7))
+    assert queue.present(popped) == pod("a", 7)
+    queue.remove("a")
+    assert queue.present(popped) == pod("a")
+
+
 def test_a_pod_after_an_error_waits_for_the_end_of_the_second_of_its_back_off() -> None:
     queue = SchedulingQueue()
     queue.add(pod("a"))

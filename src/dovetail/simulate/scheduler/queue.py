@@ -91,6 +91,11 @@ class SchedulingQueue:
                 return entry.pod
         return None
 
+    def present(self, pod: Pod) -> Pod:
+        """The pod that was popped as it is now; as it was if it is gone."""
+        entry = self._entries.get(pod.metadata.uid)
+        return entry.pod if entry is not None else pod
+
     def failed(self, uid: str, now: int, cause: Cause = _UNKNOWN, *, again: bool = False) -> Pod | None:
         """The pod that was popped fits nowhere; answers its present state, None if it is gone by now.
 

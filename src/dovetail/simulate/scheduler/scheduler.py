@@ -209,7 +209,8 @@ class Scheduler:
                 await self._wait()
             else:
                 await self._clock.sleep(_CYCLE)
-                await self._try(pod)
+                # Of one moment with the nodes that it is tried on: it may have been nominated meanwhile.
+                await self._try(self._queue.present(pod))
 
     async def _wait(self) -> None:
         """Until something changes or a back-off ends."""
