@@ -449,6 +449,8 @@ CASES |= {
     for start in ("@hourly", "15 */1 * * *", "0 0-23 * * *")
 }
 POLICY = "{conditionType: Ready, conditionStatus: 'False', tolerationDuration: 5m"
+SHARED = f"{QUEUE}  sharedLimits:"
+USED = "status: {nodes: 1, resources: {cpu: '8'}}\n"
 CONSTRAINTS = "defaultConstraints: [{topologyKey: rack, whenUnsatisfiable: ScheduleAnyway, "
 CASES |= {
     "policies as a map": (
@@ -465,6 +467,22 @@ CASES |= {
         "HV005",
         _release("flux", f"{QUEUE}  repairPolicies:\n    policies:\n      - {POLICY}, @@action: Boot}}\n"),
         _release("flux", f"{QUEUE}  repairPolicies:\n    policies:\n      - {POLICY}}}\n"),
+    ),
+    "a shared limit of a pool that is not there": (
+        "HV006",
+        f"{SHARED}\n    limits:\n      - @@{{name: a, nodePools: [x], limits: {{cpu: 1}}}}\n---\n"
+        + _pool(GENERAL),
+        f"{SHARED}\n    limits:\n      - {{name: a, limits: {{cpu: 1}}}}\n---\n" + _pool(GENERAL),
+    ),
+    "a shared limit of a resource that is not": (
+        "HV006",
+        SHARED.replace("shared", "@@shared") + " |\n    limits: [{name: a, limits: {hourlyCost: 1}}]\n",
+        f"{SHARED} |\n    limits: [{{name: a, limits: {{hourly-cost: 1, nvidia.com/gpu: 1}}}}]\n",
+    ),
+    "a shared limit that is exceeded": (
+        "HV006",
+        f"{SHARED}\n    limits:\n      - @@{{name: a, limits: {{cpu: 7}}}}\n---\n{USED}" + _pool(GENERAL),
+        f"{SHARED}\n    limits:\n      - {{name: a, limits: {{cpu: 8}}}}\n---\n{USED}" + _pool(GENERAL),
     ),
     "constraints as a map": (
         "HV005",

@@ -17,6 +17,7 @@ from dovetail.lint.rules import (
     nodepool_budgets,
     refused,
     scaling,
+    shared_limits,
     workload,
 )
 
@@ -32,6 +33,7 @@ RULES: tuple[Rule, ...] = tuple(
             *workload.RULES,
             *amounts.RULES,
             *scaling.RULES,
+            *shared_limits.RULES,
         ),
         key=lambda rule: rule.code,
     )

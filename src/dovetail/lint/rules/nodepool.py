@@ -453,7 +453,7 @@ def spot_with_one_type(inventory: Inventory) -> Iterator[Remark]:
 def limits_below_use(inventory: Inventory) -> Iterator[Remark]:
     for view in inventory.pools:
         limits = amounts(view.pool.spec.limits)
-        count, used = _used(inventory, view)
+        count, used = used_by(inventory, view)
         for name, limit in sorted(limits.items()):
             path = f"spec.limits.{name}"
             written = view.pool.spec.limits[name]
@@ -479,7 +479,7 @@ def limits_below_use(inventory: Inventory) -> Iterator[Remark]:
                     )
 
 
-def _used(inventory: Inventory, view: PoolView) -> tuple[int, dict[str, int]]:
+def used_by(inventory: Inventory, view: PoolView) -> tuple[int, dict[str, int]]:
     """How many nodes a pool has and what they have: by its nodes, else its claims, else its own status."""
     running = [node.status.capacity for node in inventory.nodes_by_pool.get(view.name, ())]
     running = running or [claim.status.capacity for claim in inventory.claims_by_pool.get(view.name, ())]
