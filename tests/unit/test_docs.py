@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -65,3 +66,19 @@ def test_pages_that_code_names_are_there() -> None:
                     if not there:
                         gone.add(f"{path.relative_to(_ROOT)}: {page}#{anchor}")
     assert not gone
+
+
+def test_each_dependency_has_its_reason() -> None:
+    """Those at run time and of extras in a table, those of development in a sentence."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    page = (_ROOT / "docs/reference/dependencies.md").read_text()
+    tabled = set(re.findall(r"^\| (\w[\w-]*) \|", page, re.MULTILINE)) - {"package"}
+    extras = project["optional-dependencies"]
+    for_development = _packages(extras.pop("dev"))
+    assert tabled == _packages(project["dependencies"]).union(*map(_packages, extras.values()))
+    words = " ".join(page.lower().split()).replace("stubs of pyyaml", "types-pyyaml")
+    assert not {one for one in for_development if one.lower() not in words}
+
+
+def _packages(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w-]", one)[0] for one in requirements}

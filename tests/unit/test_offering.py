@@ -7,7 +7,6 @@ import pytest
 from dovetail.model.offering import InstanceType, Offering, affordable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import LARGEST
-from dovetail.units.money import HOURS_A_MONTH, parse_dollars
 
 
 def offering(**more: object) -> Offering:
@@ -56,13 +55,3 @@ def test_no_capacity_is_beyond_what_can_be_planned_with(memory: int) -> None:
 def test_a_capacity_that_can_be_planned_with_is_kept_as_it_is() -> None:
     given = {"cpu": 4000, "memory": 2**33}
     assert InstanceType("m", Requirements(), (), given).capacity is given
-
-
-def test_no_amount_is_over_a_million_dollars_an_hour() -> None:
-    assert parse_dollars("$1000000") == 10**15
-    with pytest.raises(ValueError, match=r"'1000000.01' is more than \$1,000,000"):
-        parse_dollars("1000000.01")
-
-
-def test_a_month_is_that_of_the_calculator_of_aws() -> None:
-    assert HOURS_A_MONTH * 12 == 365 * 24
