@@ -48,7 +48,7 @@ def show(
 ) -> None:
     """Show EC2 instance types as Dovetail sees them: labels, allocatable, offerings, prices.
 
-    What pods get is the allocatable of an AL2023 node with default settings. Prices are dollars per hour.
+    What pods get is the allocatable of an AL2023 node with default settings. Prices are price_limit per hour.
     Prices marked ~ are estimates: all spot prices, and those on demand that no list has. When a single type
     matches, all of its labels, resources and offerings are shown.
 
@@ -84,7 +84,7 @@ def show(
     zone
         Only offerings in this zone, such as us-east-1a. May be repeated.
     max_price
-        Only offerings of at most that many dollars per hour.
+        Only offerings of at most that many price_limit per hour.
     name
         A type, or a glob such as 'm7i.*'.
     sort
@@ -103,11 +103,11 @@ def show(
         FAMILY,
         Query,
         cpus,
-        dollars,
         known,
         label,
         memory,
         ordered,
+        price_limit,
         select,
     )
     from dovetail.cli.prices import use_prices
@@ -130,7 +130,7 @@ def show(
         gpu=gpu,
         capacity_type=capacity_type or "",
         zones=known("--zone", zone, tuple(ec2.zones(place))),
-        max_price=dollars("--max-price", max_price),
+        max_price=price_limit("--max-price", max_price),
         name=_glob(name, types),
     )
     chosen = ordered(select(types, query), sort)

@@ -12,7 +12,7 @@ from dovetail.cloud.catalog.capacity import AMD_GPU, GAUDI, NVIDIA_GPU
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.resources import CPU, MEMORY
-from dovetail.units.money import NANO_DOLLARS, parse_dollars
+from dovetail.units.money import parse_dollars
 from dovetail.units.quantity import parse_quantity
 
 CATEGORY = labels.AWS + "instance-category"
@@ -99,10 +99,10 @@ def memory(flag: str, text: str | None) -> int | None:
     if text is None:
         return None
     bare = text.replace(".", "", 1).isdigit()
-    return _quantity(flag, f"{text}Gi" if bare else text, NANO_DOLLARS)
+    return _quantity(flag, f"{text}Gi" if bare else text, 1_000_000_000)
 
 
-def dollars(flag: str, text: str | None) -> int | None:
+def price_limit(flag: str, text: str | None) -> int | None:
     """Nano-dollars of an amount such as 0.35 or $2. Raises InputError."""
     if text is None:
         return None

@@ -1,16 +1,18 @@
-"""What clouds in memory have in common, whichever port they answer through: delays, shortages, a queue."""
+"""What clouds in memory share, whichever port they answer through: delays, shortages, a queue, events."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import SECOND, Clock, within
 from dovetail.base.streams import stream
 from dovetail.cloud.choice import Pool
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Letter
+from dovetail.cloud.provider import Instance
 
 
 class Delay(Protocol):
@@ -103,3 +105,29 @@ class MemoryQueue:
 
 
 __all__ = ["Delay", "Limit", "MemoryQueue", "Uniform"]
+
+
+class InstanceEvents:
+    """What becomes of the instances of a simulated cloud, for those that have to know."""
+
+    def __init__(self) -> None:
+        self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
+        self._started: list[Callable[[Instance, NodeClaim], None]] = []
+        self._terminated: list[Callable[[Instance], None]] = []
+        self._rebooted: list[Callable[[str], None]] = []
+
+    def on_asked(self, callback: Callable[[str, Sequence[Instance]], object]) -> None:
+        """Called with the claim's name and all instances that there are when a launch is asked for."""
+        self._asked.append(callback)
+
+    def on_started(self, callback: Callable[[Instance, NodeClaim], None]) -> None:
+        """Called right after an instance came into being, before `create` returns."""
+        self._started.append(callback)
+
+    def on_terminated(self, callback: Callable[[Instance], None]) -> None:
+        """Called once an instance is gone."""
+        self._terminated.append(callback)
+
+    def on_rebooted(self, callback: Callable[[str], None]) -> None:
+        """Called with the provider id of an instance that reboots."""
+        self._rebooted.append(callback)

@@ -26,7 +26,7 @@ from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.catalog.labels import TENANCY, tenancy
 from dovetail.cloud.choice import Candidate, Pool, Request, SpotRange, by_price_and_depth, choose
 from dovetail.cloud.inert import EndlessSupply, NoSelectors, PlainMachines
-from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
+from dovetail.cloud.inmemory import Delay, InstanceEvents, Limit, MemoryQueue, Uniform
 from dovetail.cloud.interruption import ENDS_AFTER, Impairment, InterruptionKind, instance_id
 from dovetail.cloud.provider import (
     Instance,
@@ -298,7 +298,7 @@ class _Machines(PlainMachines):
             callback(provider_id)
 
 
-class SimulatedCloud:
+class SimulatedCloud(InstanceEvents):
     """Implements `cloud.provider.Provider` in the time of the clock it is given.
 
     `types` replaces the catalogue (then node classes do not shape the types, and volumes are free); `sold`
@@ -326,6 +326,7 @@ class SimulatedCloud:
         spot: SpotRange | None = None,
         reboots: bool = False,
     ) -> None:
+        super().__init__()
         self.repair_policies: RepairPolicies = EKS_REBOOT_POLICIES if reboots else EKS_POLICIES
         self._clock = clock
         self._seed = seed
@@ -341,9 +342,6 @@ class SimulatedCloud:
         self._machines: dict[str, _Machine] = {}  # by provider id, in order of launch
         self._launches: Counter[str] = Counter()  # calls per claim: a second call is another instance
         self._addresses: Counter[str] = Counter()  # in use, per subnet id
-        self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
-        self._started: list[Callable[[Instance, NodeClaim], None]] = []
-        self._terminated: list[Callable[[Instance], None]] = []
         self.queue = MemoryQueue(clock)
         self._interrupter = Interrupter(clock, log, self.queue, self._lose)
         self.classes: NodeClasses = _Classes(self._account, self._addresses)
@@ -367,22 +365,6 @@ class SimulatedCloud:
     def upkeep(self) -> tuple[()]:
         """It keeps nothing that grows old."""
         return ()
-
-    def on_asked(self, callback: Callable[[str, Sequence[Instance]], object]) -> None:
-        """Called with the claim's name and all instances that there are when a launch is asked for."""
-        self._asked.append(callback)
-
-    def on_started(self, callback: Callable[[Instance, NodeClaim], None]) -> None:
-        """Called right after an instance came into being, before `create` returns."""
-        self._started.append(callback)
-
-    def on_terminated(self, callback: Callable[[Instance], None]) -> None:
-        """Called once an instance is gone."""
-        self._terminated.append(callback)
-
-    def on_rebooted(self, callback: Callable[[str], None]) -> None:
-        """Called with the provider id of an instance that reboots."""
-        self._rebooted.append(callback)
 
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""

@@ -24,6 +24,7 @@ from dovetail.cloud.aws.instance.instances import CLAIM, provider_id
 from dovetail.cloud.aws.provider import AwsCloud, Options
 from dovetail.cloud.aws.sqs import SqsQueue
 from dovetail.cloud.catalog import store
+from dovetail.cloud.inmemory import InstanceEvents
 from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue, instance_id
 from dovetail.cloud.provider import Instance, Overlay, as_sold
 from dovetail.model import labels
@@ -110,13 +111,14 @@ class _Observed(AwsCloud):
         return instance
 
 
-class CloudOnAws:
-    """Implements `clouds.Cloud`. `aws` is the account, `provider` what controllers that never crash see."""
+class CloudOnAws(InstanceEvents):
+    """Implements `port.Cloud`. `aws` is the account, `provider` what controllers that never crash see."""
 
     def __init__(
         self, aws: MemoryAws, clock: Clock, log: EventLog, options: Options, *, version: str, queue: str
     ) -> None:
         """`version` is that of Kubernetes, `queue` the name of the interruption queue, if there is one."""
+        super().__init__()
         self.aws = aws
         self._options = options
         self._version = version
@@ -127,10 +129,6 @@ class CloudOnAws:
         self._there: dict[str, Instance] = {}  # those of them that there are, by id
         self._of: dict[str, dict[str, None]] = {}  # ids of instances by the name of the claim they are for
         self._ends: set[asyncio.Task[None]] = set()
-        self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
-        self._started: list[Callable[[Instance, NodeClaim], None]] = []
-        self._terminated: list[Callable[[Instance], None]] = []
-        self._rebooted: list[Callable[[str], None]] = []
         aws.machines.on_ended.append(self._end)
         aws.machines.on_rebooted.append(self._reboot)
         self.provider = self._provider(aws, clock, log)
@@ -156,22 +154,6 @@ class CloudOnAws:
         made.asked = self._ask
         made.started = self._begin
         return made
-
-    def on_asked(self, callback: Callable[[str, Sequence[Instance]], object]) -> None:
-        """See Cloud."""
-        self._asked.append(callback)
-
-    def on_started(self, callback: Callable[[Instance, NodeClaim], None]) -> None:
-        """See Cloud."""
-        self._started.append(callback)
-
-    def on_terminated(self, callback: Callable[[Instance], None]) -> None:
-        """See Cloud."""
-        self._terminated.append(callback)
-
-    def on_rebooted(self, callback: Callable[[str], None]) -> None:
-        """See Cloud."""
-        self._rebooted.append(callback)
 
     def _reboot(self, found: api.Instance) -> None:
         place = provider_id(found.zone, found.id)
