@@ -178,6 +178,7 @@ def test_settings_become_variables() -> None:
         "LEGACY_NODE_REPAIR": "false",
         "MIN_VALUES_POLICY": "Strict",
         "NOMINATE_PODS": "true",
+        "ON_DEMAND_SHARES": "false",
         "OBSERVE": "false",
         "PREFERENCE_POLICY": "Respect",
         "PROVIDER": "aws",
@@ -434,6 +435,13 @@ def test_deployments_are_restarted_only_where_that_is_switched_on() -> None:
     assert ("apps", "deployments") in _rights(rules, "list", "watch", "patch")
     assert ("apps", "replicasets") in _rights(rules, "get")
     assert (env(NAMED)["SURGE"], env(opened)["SURGE"]) == ("false", "true")
+
+
+def test_pods_are_patched_only_where_shares_off_spot_are_switched_on() -> None:
+    assert ("", "pods") not in _rights(render("dovetail", NAMED)["ClusterRole", "dovetail"]["rules"], "patch")
+    opened = "settings: {clusterName: demo, onDemandShares: true}\n"
+    assert ("", "pods") in _rights(render("dovetail", opened)["ClusterRole", "dovetail"]["rules"], "patch")
+    assert env(opened)["ON_DEMAND_SHARES"] == "true"
 
 
 def test_further_rules_are_added() -> None:

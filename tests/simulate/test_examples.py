@@ -64,6 +64,14 @@ def test_partners_meet_the_maximum_of_their_autoscaler(evening: Result) -> None:
     assert evening.summary.traffic["partner-api"].over_capacity > 0
 
 
+def test_a_share_of_each_service_stays_off_spot_for_an_evening() -> None:
+    result = simulate(load(EXAMPLES / "on-demand-share"))
+    assert result.summary.violations == []
+    assert [record for record in result.records if record["kind"] == "share.mended"] == []
+    reclaimed = result.summary.disruptions.by_reason["spot_interrupted"]
+    assert reclaimed.nodes >= 3
+
+
 def test_services_of_one_pod_are_never_away() -> None:
     result = simulate(load(EXAMPLES / "singles"))
     assert result.summary.violations == []

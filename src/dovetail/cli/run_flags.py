@@ -153,6 +153,9 @@ class Flags:
     surge
         true: restart Deployments that ask for it (dovetail.dev/surge), so that another pod is up before one
         has to leave its node. It needs the right to patch them.
+    on_demand_shares
+        true: tell pods at their scheduling gate dovetail.dev/on-demand whether they stay off spot, by the
+        share that their annotation of that name asks for. It needs the right to patch pods.
     nominate_pods
         false: the status of pods does not say which node is for them. It needs the right to patch it.
     gangs
@@ -206,6 +209,7 @@ class Flags:
     cost_commitments: Path | None = None
     cost_api_port: int = 0
     surge: Bool = "false"
+    on_demand_shares: Bool = "false"
     nominate_pods: Bool = "true"
     gangs: Bool = "true"
 
@@ -325,6 +329,7 @@ class Flags:
                 confirmed=self.confirm_termination,
             ),
             surge=self.surge == "true",
+            on_demand_shares=self.on_demand_shares == "true",
             nominate_pods=self.nominate_pods == "true",
             gangs=self.gangs == "true",
             migrate_versions=self.disable_webhook == "false",

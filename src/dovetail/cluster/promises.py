@@ -15,6 +15,7 @@ from dovetail.api.meta import condition
 from dovetail.base.clock import SECOND
 from dovetail.base.memo import by_identity
 from dovetail.cluster.nodes import Machine, allocatable
+from dovetail.model.on_demand import asks, held
 from dovetail.model.podtemplate import deployment_of
 from dovetail.model.resources import Resources, fits, pod_requests, subtract, total
 from dovetail.units.timestamp import parse_rfc3339
@@ -48,7 +49,8 @@ class _Vacancy:
     """A place on `machine` for what `owner` makes in place of the pod `left` (by UID), on `node`.
 
     The owner is a controller by UID, or a Deployment by key: its newest ReplicaSet is another than that of
-    `left`, where that one is replaced by a restart.
+    `left`, where that one is replaced by a restart. `held`: that pod stays off spot, and the place
+    may be none for one that does not.
 
     It is kept up to the instant `until`; 0 before that pod ends.
     """
@@ -57,6 +59,7 @@ class _Vacancy:
     node: str
     owner: str
     machine: str
+    held: bool = False
     until: int = 0
 
 
@@ -203,7 +206,9 @@ class Promises:
         if owner is not None:
             if kept:
                 self._kept[pod.key] = None
-            self._moving[pod.key] = _Vacancy(pod.metadata.uid, pod.spec.node_name, owner.uid, machine)
+            self._moving[pod.key] = _Vacancy(
+                pod.metadata.uid, pod.spec.node_name, owner.uid, machine, held(pod)
+            )
 
     def moves_to(self, pod: Pod) -> str:
         """Where what comes in the running pod's place is planned to run; "" if nothing is planned."""
@@ -236,13 +241,16 @@ class Promises:
             self._vacant[known.left] = replace(known, owner=deployment, until=until)
 
     def succeed(self, pod: Pod, now: int) -> bool:
-        """Promise a pod that just came the place of one that its owner lost; False: there is none."""
+        """Promise a pod that just came the place of one that its owner lost; False: there is none.
+
+        Where some of the owner's pods are kept off spot, it is the place of one of its sort.
+        """
         owner = pod.metadata.controller()
         if owner is None:
             return False
-        makers = owner.uid, deployment_of(pod)
+        makers, shared = (owner.uid, deployment_of(pod)), asks(pod)
         for one in self._vacant.values():
-            if one.owner in makers and one.until >= now:
+            if one.owner in makers and one.until >= now and (not shared or one.held == held(pod)):
                 del self._vacant[one.left]
                 self.make(pod, one.machine, now)
                 return True

@@ -638,7 +638,7 @@ class State:
                 if (place := self._promises.bound(present.key, now)) is not None:
                     for callback in self._on_bound:
                         callback(present, place)
-            elif old is None and self._promises.succeed(present, now):
+            elif _came(cast("Pod | None", old), present) and self._promises.succeed(present, now):
                 self._promised(present.key)
         elif isinstance(present, Node):
             self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
@@ -691,3 +691,8 @@ class State:
         assert known.issuperset(self._expected), "an expected claim is not stored"
         for kind, store in stores.items():
             assert all(type(obj) is kind and obj.key == key for key, obj in store.by_key.items())
+
+
+def _came(old: Pod | None, pod: Pod) -> bool:
+    """True iff the scheduler may bind the pod from now on: it is new, or its last gate was taken away."""
+    return not pod.spec.scheduling_gates and (old is None or bool(old.spec.scheduling_gates))

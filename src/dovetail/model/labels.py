@@ -72,6 +72,10 @@ SURGE_RESTARTED = "dovetail.dev/surge-restarted"
 SURGE_BEFORE = "dovetail.dev/surge-before"
 SURGE_FAILED = "dovetail.dev/surge-failed"
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # of a template: as `kubectl rollout restart` writes it
+# Of pods: what share of a controller's pods stays off spot, and the scheduling gate at which each is told
+# whether it is one of them.
+ON_DEMAND_SHARE = "dovetail.dev/on-demand"
+OFF_SPOT = "dovetail.dev/off-spot"  # of a pod that was told: whether it is
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"

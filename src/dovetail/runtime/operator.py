@@ -54,6 +54,7 @@ from dovetail.controllers.nodepool.hash import NodePoolHash
 from dovetail.controllers.nodepool.readiness import NodePoolReadiness
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, RegistrationObserver
 from dovetail.controllers.nodepool.zonalshift import ZonalShifts
+from dovetail.controllers.ondemand import OnDemandShares
 from dovetail.controllers.overlays import Overlays
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.planner import Planner
@@ -217,6 +218,7 @@ class Operator:
                 yield "usage", record.measure
         yield from self._classes_and_pools()
         yield from self._claims()
+        yield "pod.ondemand", OnDemandShares(context, enabled=self._settings.on_demand_shares).queue.run
         batcher = Batcher(
             context.clock, self._settings.batch_idle_duration, self._settings.batch_max_duration
         )

@@ -68,6 +68,7 @@ class Settings:
     efficiency_period: int = 5 * MINUTE  # from one look at what the nodes must cost to the next
     # Restart Deployments that ask for it, so that another pod is up before one has to leave its node.
     surge: bool = False
+    on_demand_shares: bool = False  # tell pods at their gate whether they stay off spot
     nominate_pods: bool = True  # say in the status of pods which node plans mean for them
     gangs: bool = True  # nothing is bought for pods of a gang of which too few can have a place
     shared_limits: tuple[SharedLimit, ...] = ()  # of several NodePools together

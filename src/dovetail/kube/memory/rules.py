@@ -67,6 +67,10 @@ _POD_SPEC_FORBIDDEN = (
 )
 
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_OF_A_TERM = ("matchExpressions", "matchFields")
+
+
 def kind_of(document: Mapping[str, Any]) -> type[Object]:
     """The kind that the document says it is; raises BadRequest when the scheme does not know it."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
@@ -168,7 +172,9 @@ def _check_identity(kind: type[Object], old: Mapping[str, Any], asked: Mapping[s
 
 
 def check_pod_update(kind: type[Object], old: Document, new: Document) -> None:
-    """Raises Invalid: a spec is fixed but for images, deadlines, more tolerations and fewer gates."""
+    """Raises Invalid: a spec is fixed but for images, deadlines, more tolerations and fewer gates, and for
+    narrower rules on nodes as long as there is a gate.
+    """
     before, after = old.get("spec", {}), new.get("spec", {})
     if before == after:
         return
@@ -176,9 +182,44 @@ def check_pod_update(kind: type[Object], old: Document, new: Document) -> None:
     kept = [gate for gate in before.get("schedulingGates") or [] if gate in gates]
     tolerations = after.get("tolerations") or []
     fine = gates == kept and all(item in tolerations for item in before.get("tolerations") or [])
+    if before.get("schedulingGates"):
+        before = _with_rules_of(before, after)
     if not fine or _fixed(before) != _fixed(after):
         cause = forbidden_cause("spec", _POD_SPEC_FORBIDDEN)
         raise invalid(kind, new["metadata"]["name"], cause)
+
+
+def _with_rules_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was before, with the rules on nodes that came, as far as a gated pod may be given them.
+
+    A node selector may have more; required terms may have more in each, and come where there were none;
+    preferred terms may be any.
+    """
+    found = dict(before)
+    asked = after.get("nodeSelector") or {}
+    if (before.get("nodeSelector") or {}).items() <= asked.items() and asked:
+        found["nodeSelector"] = asked
+    old, new = (_node_affinity(spec) for spec in (before, after))
+    terms, narrowed = ((part.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [] for part in (old, new))
+    fine = len(terms) == len(narrowed) and all(map(_narrows, narrowed, terms))
+    if fine or not terms:
+        rest = {key: value for key, value in (before.get("affinity") or {}).items() if key != "nodeAffinity"}
+        affinity = {**rest, **({"nodeAffinity": new} if new else {})}
+        found.pop("affinity", None)
+        if affinity or "affinity" in after:
+            found["affinity"] = affinity
+    return found
+
+
+def _node_affinity(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (spec.get("affinity") or {}).get("nodeAffinity") or {}
+
+
+def _narrows(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """True iff the term asks for all that the old one did; one of nothing stays as it is."""
+    if not any(old.get(field) for field in _OF_A_TERM):
+        return new == old
+    return all(item in (new.get(field) or []) for field in _OF_A_TERM for item in old.get(field) or [])
 
 
 def _fixed(spec: Mapping[str, Any]) -> Document:

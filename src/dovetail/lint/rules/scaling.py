@@ -308,6 +308,7 @@ SETTINGS = (
     "podMovesPerDay",
     "nominatePods",
     "surge",
+    "onDemandShares",
     "pause",
     "launchLimit",
     "moveLimit",

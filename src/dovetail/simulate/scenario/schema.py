@@ -228,6 +228,7 @@ class Settings(Section, frozen=True, kw_only=True):
     efficiency_period: str = ""
     nominate_pods: bool = True
     surge: bool = False
+    on_demand_shares: bool = False
     gangs: bool = True
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()

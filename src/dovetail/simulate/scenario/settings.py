@@ -51,6 +51,7 @@ def operator_settings(
         pod_moves_per_day=given.pod_moves_per_day,
         efficiency_period=parse_duration(given.efficiency_period) if given.efficiency_period else period,
         surge=given.surge,
+        on_demand_shares=given.on_demand_shares,
         nominate_pods=given.nominate_pods,
         gangs=given.gangs,
         gates=runtime.FeatureGates(

@@ -7,6 +7,7 @@ mirror    what the watchdog knows of the cluster
 pods      where pods are bound, how they are made to leave
 machines  nodes, claims and instances
 pools     limits and budgets
+shares    how many pods of a controller stay off spot
 ending    what must have come right some time after the last fault
 audit     what the controllers ask for, beside what comes of it
 """
@@ -44,6 +45,7 @@ from dovetail.simulate.violations.pods import (
     tainted,
 )
 from dovetail.simulate.violations.pools import within_budget, within_limits
+from dovetail.simulate.violations.shares import passed
 from dovetail.verify import Violation
 
 __all__ = ["Violation", "Watchdog"]
@@ -54,7 +56,7 @@ _BEFORE: Mapping[type[Object], tuple[Rule, ...]] = {
     Node: (finalized, abandoned, registered),
     NodeClaim: (within_budget, abandoned, emptied, terminated),
 }
-_AFTER: Mapping[type[Object], tuple[Rule, ...]] = {Pod: (overcommitted,), NodeClaim: (within_limits,)}
+_AFTER: Mapping[type[Object], tuple[Rule, ...]] = {Pod: (overcommitted, passed), NodeClaim: (within_limits,)}
 
 
 class Watchdog:

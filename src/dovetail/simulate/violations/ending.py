@@ -14,7 +14,8 @@ from dovetail.model import labels
 from dovetail.model.filters import Placement
 from dovetail.model.left_out import left_out
 from dovetail.simulate.violations.mirror import Mirror, owned_by
-from dovetail.simulate.violations.pods import left_behind, to_schedule
+from dovetail.simulate.violations.pods import left_behind, protected, to_schedule
+from dovetail.simulate.violations.shares import left
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.verify import Violation
 
@@ -39,6 +40,7 @@ class Ending:
 def left_over(mirror: Mirror, end: Ending) -> Iterator[Violation]:
     """Pods without a node, claims without one, and what never ends: objects and commands."""
     yield from _waiting(mirror, end)
+    yield from _shares(mirror, end)
     for key, claim in sorted(mirror.claims.items()):
         if claim.deleting:
             yield from _unending(mirror, end, claim)
@@ -50,6 +52,18 @@ def left_over(mirror: Mirror, end: Ending) -> Iterator[Violation]:
             yield Violation("disruption left over", key, "was to go, and neither goes nor is let be")
     for _, node in sorted(mirror.nodes.items()):
         yield from _unending(mirror, end, node)
+
+
+def _shares(mirror: Mirror, end: Ending) -> Iterator[Violation]:
+    """Controllers whose pods run on too few nodes off spot, unless what could go may not be evicted."""
+    for pods, short in left(mirror):
+        kept = any(protected(pod, end.now) or pod.metadata.namespace in _guarded(mirror) for pod in pods)
+        if short and not kept and all(end.overdue(pod.metadata.creation_timestamp) for pod in pods):
+            yield Violation("on-demand share", pods[0].key, f"{short} more of {len(pods)} must be off spot")
+
+
+def _guarded(mirror: Mirror) -> Set[str]:
+    return {budget.metadata.namespace for budget in mirror.budgets.values()}
 
 
 def _begun(claim: NodeClaim) -> str:

@@ -124,6 +124,7 @@ class Mirror:
     ended: set[str] = field(default_factory=set)  # provider ids of instances that are gone
     bound: dict[str, int] = field(default_factory=dict)  # pod -> when it got its node
     overlapped: dict[str, int] = field(default_factory=dict)  # claim of two leaders' time -> when it was made
+    shrunk: dict[str, int] = field(default_factory=dict)  # controller -> when it lost a pod kept off spot
     marked: dict[str, int] = field(default_factory=dict)  # node -> when its spec or readiness last changed
     usage: Usage = field(default_factory=Usage)
     groups: Groups = field(default_factory=Groups)  # which pods need each other
@@ -143,6 +144,9 @@ class Mirror:
             case Pod():
                 _keep(self.pods, change)
                 self._pod(change)
+                if known.metadata.annotations.get(labels.OFF_SPOT) == "true" and _ends(change):
+                    owner = known.metadata.controller()
+                    self.shrunk[owner.uid if owner is not None else ""] = change.now
             case Node():
                 _keep(self.nodes, change)
                 _index(self._nodes_of, change, lambda node: node.spec.provider_id)
@@ -266,6 +270,13 @@ def owned_by(pod: Pod, kind: str) -> bool:
 def _placing(pod: Pod) -> tuple[object, ...]:
     """What the scheduler's view of a bound pod depends on."""
     return pod.spec, pod.metadata.labels, pod.deleting, pod.terminal
+
+
+def _ends(change: Change) -> bool:
+    """True iff the pod counts from now on as one that goes, or is gone."""
+    (new, old) = change.of(Pod) or (None, None)
+    goes = new is None or new.deleting or new.terminal
+    return goes and old is not None and not old.deleting and not old.terminal
 
 
 def _keep(table: dict[str, T], change: Change) -> None:

@@ -14,6 +14,7 @@ from dovetail.model.resources import subtract
 from dovetail.model.selector import Selector
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.simulate.violations.mirror import DISRUPTION_REASON, Change, Mirror, owned_by, ready
+from dovetail.simulate.violations.shares import mends
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.verify import Violation
@@ -77,7 +78,7 @@ def evicted(mirror: Mirror, change: Change) -> Iterator[Violation]:
     pod, old = found
     if old is None or pod is None or not _evicted(pod) or _evicted(old):
         return
-    if _protected(old, change.now):
+    if protected(old, change.now):
         yield Violation("do-not-disrupt", pod.key, f"was evicted in spite of {labels.DO_NOT_DISRUPT}")
     for _, budget in sorted(mirror.budgets.items()):
         if budget.spec.selector is not None and budget.metadata.namespace == pod.metadata.namespace:
@@ -122,10 +123,12 @@ def in_turn(mirror: Mirror, change: Change) -> Iterator[Violation]:
 
 
 def tainted(mirror: Mirror, change: Change) -> Iterator[Violation]:
-    """Pods leave a node only once it is tainted, else they would come back; or before they started."""
+    """Pods leave a node only once it is tainted, else they would come back; or before they started, or
+    because another is to come that is kept off spot.
+    """
     pod = _leaving(change)
     node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
-    if pod is None or node is None or _makes_room(pod, node.spec.taints):
+    if pod is None or node is None or _makes_room(pod, node.spec.taints) or mends(mirror, pod):
         return
     if not _drained(node.spec.taints):
         message = f"is evicted from {node.key}, which lacks the taint {labels.DISRUPTED_TAINT}"
@@ -166,7 +169,8 @@ def _turn(pod: Pod) -> int:
     return 2 * critical + owned_by(pod, "DaemonSet")
 
 
-def _protected(pod: Pod, now: int) -> bool:
+def protected(pod: Pod, now: int) -> bool:
+    """True iff an annotation keeps it from being evicted."""
     text = pod.metadata.annotations.get(labels.DO_NOT_DISRUPT, "")
     if text == "true":
         return True
