@@ -11,8 +11,23 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import pytest
+from msgspec.structs import replace
 
-from dovetail.api.core import Container, Namespace, Node, NodeSpec, Pod, PodSpec, Taint
+from dovetail.api.core import (
+    Affinity,
+    Container,
+    Namespace,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    NodeSpec,
+    Pod,
+    PodSpec,
+    SchedulingGate,
+    SelectorRequirement,
+    Taint,
+)
 from dovetail.api.meta import Condition, LabelSelector, Meta, Object, OwnerReference
 from dovetail.api.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
 from dovetail.base.errors import (
@@ -27,6 +42,7 @@ from dovetail.base.errors import (
     TooManyRequests,
 )
 from dovetail.kube.client import Client, WatchEvent
+from dovetail.model.on_demand import Siblings, held, patch, tell_one
 
 CHANGED = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -468,6 +484,25 @@ class ApiServerSuite:
             await plane.client.create(pod())
             with pytest.raises(Invalid, match="pod updates may not change fields other than"):
                 await plane.client.patch(Pod, "web", "default", merge={"spec": {"nodeName": "n2"}})
+
+        run(check)
+
+    def test_rules_on_nodes_are_narrowed_in_the_write_that_takes_the_last_gate(self, run: Run) -> None:
+        async def check(plane: Plane) -> None:
+            zone = SelectorRequirement(key="zone", operator="In", values=("a",))
+            terms = (NodeSelectorTerm(match_expressions=(zone,)),)
+            required = NodeAffinity(required=NodeSelector(node_selector_terms=terms))
+            bare, gates = pod(), (SchedulingGate(name="dovetail.dev/on-demand"),)
+            spec = replace(bare.spec, scheduling_gates=gates, affinity=Affinity(node_affinity=required))
+            meta = replace(bare.metadata, annotations={"dovetail.dev/on-demand": "1"})
+            made = await plane.client.create(replace(bare, metadata=meta, spec=spec))
+            after = tell_one(made, Siblings())
+            told = await plane.client.patch(Pod, "web", "default", merge=patch(made, after))
+            assert (told.spec.scheduling_gates, told.spec.affinity) == ((), after.spec.affinity)
+            assert held(told)
+            with pytest.raises(Invalid, match="pod updates may not change fields other than"):
+                wide = {"spec": {"affinity": {"nodeAffinity": None}}}
+                await plane.client.patch(Pod, "web", "default", merge=wide)
 
         run(check)
 

@@ -17,13 +17,13 @@ from dovetail.model import labels
 from dovetail.model.on_demand import (
     Share,
     Siblings,
-    all_told,
     gated,
     held,
     patch,
     share_of,
     tell_one,
     to_give_up,
+    told_together,
     turn_of,
 )
 
@@ -108,7 +108,7 @@ def test_a_share_grows_by_one_pod_at_most_and_is_never_more_than_all(share: Shar
 @given(SHARES, st.integers(1, 40))
 def test_however_far_a_replica_set_shrinks_the_share_is_exact(share: Share, number: int) -> None:
     """Its pods of the lowest deletion cost go first."""
-    pods = all_told(several(number, str(share)))
+    pods = told_together(several(number, str(share)))
     order = sorted(
         pods, key=lambda pod: int(pod.metadata.annotations[labels.POD_DELETION_COST]), reverse=True
     )
@@ -277,3 +277,10 @@ def test_rules_of_a_gated_pod_may_be_narrowed_and_no_others(
         return
     with pytest.raises(Invalid):
         check_pod_update(Pod, old, new)
+
+
+def test_pods_that_are_there_count_and_an_invalid_share_stays_at_the_gate() -> None:
+    there = [running("a", "true"), running("b", "false")]
+    assert [held(pod) for pod in told_together(several(3, "50%"), there)] == [True, False, True]
+    (bad,) = several(1, "half")
+    assert told_together([bad]) == (bad,)

@@ -67,6 +67,7 @@ from dovetail.model.allowances import Quotas
 from dovetail.model.devices import claims_devices
 from dovetail.model.gangs import Groups
 from dovetail.model.offering import InstanceType
+from dovetail.model.on_demand import gated, told_together
 from dovetail.model.pod_admission import PodAdmission
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
@@ -526,7 +527,9 @@ def _missing_pods(
         workload = _scaled(_replicated(item), least.get(item.written, 0))
         if isinstance(workload, Workload) and (item.foreign or _parent(workload) not in known):
             there = () if item.foreign else owned.get(item.written, ())
-            made, times = split(workload, len(there)) if copying else (workload, 0)
+            # A share of all is none of one copy.
+            copies = copying and not _at_the_gate(workload)
+            made, times = split(workload, len(there)) if copies else (workload, 0)
             asking.append((replace(item, object=made), made, there, times))
     refuse_too_many((item for item, *_ in asking), _MOST_PODS, "a plan")
     held = [
@@ -542,7 +545,7 @@ def _missing_pods(
     missing: list[Pod] = []
     copied: list[Copied] = []
     for item, workload, there, times in asking:
-        lacking = rules.filled(pods_of(workload, there))
+        lacking = told_together(rules.filled(pods_of(workload, there)), there)
         if names[workload.key] > 1 and not isinstance(workload, StatefulSet):
             # A Rollout and a Deployment may have one name, their pods may not.
             prefix = item.written[0].lower()
@@ -554,6 +557,11 @@ def _missing_pods(
         if tied(missing, one) or tied(pods, one):
             return _missing_pods(given, pods, rules, copying=False)
     return tuple(missing), tuple(copied)
+
+
+def _at_the_gate(workload: Workload) -> bool:
+    template = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
+    return gated(Pod(spec=template.template.spec))
 
 
 def _least_replicas(own: tuple[Object, ...]) -> dict[tuple[str, str], int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -228,31 +229,20 @@ def _off_spot(affinity: Affinity) -> Affinity:
     return replace(affinity, node_affinity=replace(node, required=required))
 
 
-def all_told(pods: Iterable[Pod], there: Iterable[Pod] = ()) -> tuple[Pod, ...]:
-    """The pods in their order, each gated one as it is once it was told, beside those that are `there`.
-
-    One whose share is not valid stays as it is. Time: O(pods).
+def told_together(pods: Iterable[Pod], there: Iterable[Pod] = ()) -> tuple[Pod, ...]:
+    """Pods of one workload in their order, each gated one as it is once it was told, beside those that are
+    `there`. One whose share is not valid stays at the gate. Time: O(pods).
     """
-    pods = tuple(pods)
-    if not any(map(gated, pods)):
-        return pods
-    known: dict[str, Siblings] = {}
-    for pod in (*there, *pods):
-        if asks(pod):
-            known.setdefault(maker_of(pod), Siblings()).add(pod)
-    return tuple(_told_beside(pod, known) for pod in pods)
-
-
-def _told_beside(pod: Pod, known: dict[str, Siblings]) -> Pod:
-    if not gated(pod):
-        return pod
-    siblings = known.setdefault(maker_of(pod), Siblings())
-    try:
-        after = tell_one(pod, siblings)
-    except ValueError:
-        return pod
-    siblings.add(after)
-    return after
+    siblings = Siblings(there)
+    found = []
+    for pod in pods:
+        after = pod
+        if gated(pod):
+            with suppress(ValueError):
+                after = tell_one(pod, siblings)
+        siblings.add(after)
+        found.append(after)
+    return tuple(found)
 
 
 def tell_one(pod: Pod, siblings: Siblings) -> Pod:

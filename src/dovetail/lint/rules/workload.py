@@ -29,6 +29,7 @@ from dovetail.lint.inventory import Inventory, PoolView, Template
 from dovetail.lint.rules.nodepool import near_label
 from dovetail.model import labels
 from dovetail.model.buffers import replicas, resolve
+from dovetail.model.on_demand import gated, share_of
 from dovetail.model.pod_admission import tolerating
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import pod_requests
@@ -541,6 +542,39 @@ def annotation_misspelt(inventory: Inventory) -> Iterator[Remark]:
 _ANNOTATIONS = (labels.DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate")
 
 
+@rule("WL018", "share-without-effect", _ERROR, "A share of on-demand pods that does not hold")
+def share_without_effect(inventory: Inventory) -> Iterator[Remark]:
+    name = labels.ON_DEMAND_SHARE
+    for template in _own(inventory):
+        pod, path = _pod(template), f"{template.meta}.annotations.{name}"
+        if name in template.annotations:
+            try:
+                share_of(pod)
+            except ValueError as error:
+                what, _, valid = str(error).partition(": ")
+                why = "its pods wait at their scheduling gate until they are replaced"
+                yield Remark(template.manifest.located, path, what, why, valid)
+                continue
+        if (name in template.annotations) == gated(pod):
+            continue
+        if gated(pod):
+            yield Remark(
+                template.manifest.located,
+                f"{template.path}.schedulingGates",
+                f"{template.pods} {_verb(template, 'wait')} at the gate {name} without a share",
+                "nothing says which of them stay off spot, so that none passes",
+                f'write {template.meta}.annotations with {name}: "2 + 30%", or take the gate away',
+            )
+        else:
+            yield Remark(
+                template.manifest.located,
+                path,
+                f"{name} without the scheduling gate of that name",
+                "pods are told at the gate whether they stay off spot; without it the scheduler is faster",
+                f"write {template.path}.schedulingGates with - name: {name}",
+            )
+
+
 @rule("WL012", "budget-selects-nothing", _WARNING, "A PodDisruptionBudget that selects no pod")
 def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
     for manifest, item in inventory.of(PodDisruptionBudget):
@@ -703,4 +737,5 @@ RULES = (
     annotation_misspelt,
     daemons_give_way,
     buffer_keeps_nothing,
+    share_without_effect,
 )
