@@ -70,10 +70,8 @@ async def up(world: Operated, *documents: dict[str, Any], **template: Any) -> No
     return claim
 
 
-def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: Counter[str] = Counter()
+def count_calls(monkeypatch: pytest.MonkeyPatch, asked: Counter[str], *names: str) -> None:
+    """Count the API server's calls of these names about claims, nodes and classes from now on."""
 
     def counted(name: str) -> None:
         plain = getattr(MemoryClient, name)
@@ -85,11 +83,19 @@ def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
 
         monkeypatch.setattr(MemoryClient, name, call)
 
+    for name in names:
+        counted(name)
+
+
+def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: Counter[str] = Counter()
+
     async def script(world: Operated) -> None:
         world.create(node_class(), lasting_pool())
         await world.clock.sleep(MINUTE)
-        counted("get")
-        counted("patch")
+        count_calls(monkeypatch, asked, "get", "patch")
         world.create(pod("web"))
         await world.clock.sleep(2 * MINUTE)
         ready = condition((await one_claim(world)).status.conditions, "Ready")
@@ -102,6 +108,24 @@ def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
     assert asked["get EC2NodeClass"] == 0
     # Labels, launched, registered, tagged, held for its pod, initialized, and the event of its pod.
     assert asked["patch NodeClaim"] == 7
+
+
+def test_a_claim_that_goes_is_read_by_what_brings_its_node_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: Counter[str] = Counter()
+
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        count_calls(monkeypatch, asked, "get")
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(3 * MINUTE)
+        assert not (await world.client.list(NodeClaim)).items
+
+    play(script)
+    # By what brings the node to its end, at each turn; what does so for the claim waits for that.
+    assert asked["get NodeClaim"] == 19
+    assert asked["get Node"] == 20
 
 
 def instant(world: Operated, kind: str, **fields: object) -> int:

@@ -35,6 +35,19 @@ async def terminate(context: Context, claim: NodeClaim, provider_id: str) -> int
     return None
 
 
+def waits_for_nodes(context: Context, claim: NodeClaim) -> bool:
+    """True iff `terminate` has nothing to do for the claim, as far as the watches show, but to wait for its
+    nodes: all of them are being deleted, and by when their pods must be gone is written.
+    """
+    held = labels.TERMINATION_FINALIZER in claim.metadata.finalizers
+    if not held or not is_true(claim.status.conditions, REGISTERED):
+        return False
+    if claim.spec.termination_grace_period is not None and deadline(claim) is None:
+        return False
+    nodes = context.state.nodes_of(claim)
+    return bool(nodes) and all(node.deleting for node in nodes)
+
+
 async def instance_gone(context: Context, provider_id: str) -> bool:
     """Ask for the instance's termination; True once it is over."""
     try:
