@@ -41,6 +41,14 @@ def _read(text: str) -> list[tuple[str, Located]]:
         ('{\n "a.b/c" = "#no {comment}"\n}', {"a.b/c": "#no {comment}"}),
         ('{\n a = join(",", ["x", "y"])\n b = 1\n}', {"a": "<join(',', ['x', 'y'])>", "b": 1}),
         ("{\n a = var.on ? 1 : 2\n b = 1\n}", {"a": "<var.on ? 1 : 2>", "b": 1}),
+        ('{\n a = var.on ? ["x"] : ["y"]\n b = 1\n}', {"a": "<var.on ? ['x'] : ['y']>", "b": 1}),
+        ("{ a = [for s in var.s : { id = s }], b = 1 }", {"a": "<[for s in var.s : { id = s }]>", "b": 1}),
+        ("{\n a = { for k, v in x : k => v }\n b = 1\n}", {"a": "<{ for k, v in x : k => v }>", "b": 1}),
+        ("{\n a = merge(l, {\n c = 1\n })\n b = 1\n}", {"a": "<merge(l, { c = 1 })>", "b": 1}),
+        (
+            "{\n a = <<-EOT\n   #!/bin/bash\n   echo \"it's { ${var.x}\n EOT\n b = 1\n}",
+            {"a": "#!/bin/bash\necho \"it's { <var.x>\n", "b": 1},
+        ),
     ],
 )
 def test_an_object_of_hcl(written: str, value: dict[str, Any]) -> None:
@@ -138,3 +146,64 @@ def test_documents_of_an_indented_heredoc_are_told_apart_where_they_are() -> Non
         ("ConfigMap", (7, 5)),
     ]
     assert found[1].value["data"] == {"text": "---\n"}
+
+
+@pytest.mark.parametrize("indent", ["", "  "])
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("apiVersion: v1\nkind: A\n", ["A"]),
+        ("- apiVersion: v1\n  kind: A\n- kind: B\n  apiVersion: v1\n", ["A", "B"]),
+        ("kubectl apply -f - <<EOF\napiVersion: v1\nkind: A\nEOF\necho apiVersion: done\n", ["A"]),
+        ("words\n  apiVersion: no\n", []),
+        ("kind: A\n%{ if var.x ~}\napiVersion: v1\n%{ else ~}\napiVersion: v2\n%{ endif ~}\n", ["A"]),
+        ("kind: A\napiVersion: v1\nlist:\n%{ for k in var.x }\n- ${k}\n%{ endfor }\n", ["A"]),
+    ],
+)
+def test_what_a_heredoc_holds(indent: str, written: str, names: list[str]) -> None:
+    body = "".join(f"{indent}{line}\n" for line in written.splitlines())
+    faults: list[InputError] = []
+    found = list(read_terraform(f"x = <<-EOT\n{body}EOT\n", "main.tf", faults.append))
+    assert [located.value["kind"] for _, located in found] == names
+    assert [located.line_of("kind") for _, located in found] == [
+        number for number, line in enumerate(body.splitlines(), 2) if "kind:" in line
+    ]
+
+
+def test_fields_after_what_is_worked_out_are_where_they_are_written() -> None:
+    body = "{\n a = concat([\n  for k in x : k\n ], [])\n b = <<EOT\n{\nEOT\n c = [{\n  d = 1 }]\n}"
+    ((_, located),) = _read(f"{HEAD}{body}\n}}\n")
+    assert [located.line_of(path) for path in ("a", "b", "c", "c[0].d")] == [3, 6, 9, 10]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "{",
+                "}",
+                "[",
+                "]",
+                "(",
+                ")",
+                " = ",
+                ",",
+                "\n",
+                '"a"',
+                "b",
+                "for ",
+                "${x}",
+                "<<-E\n",
+                "\nE\n",
+                "?",
+                "#",
+                "'",
+            ]
+        ),
+        max_size=25,
+    )
+)
+def test_any_text_is_objects_or_faults(parts: list[str]) -> None:
+    faults: list[InputError] = []
+    found = read_terraform(f"{HEAD}{{{''.join(parts)}}}\n}}\n", "main.tf", faults.append)
+    assert all(isinstance(located.value, dict) for _, located in found)

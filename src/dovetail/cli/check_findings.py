@@ -127,13 +127,13 @@ def _property(text: str) -> str:
 FORMS: Mapping[str, Form] = {"text": _text, "json": _json, "sarif": _sarif, "github": _github}
 
 
-def summary(found: Sequence[Finding], fixed: int) -> str:
-    """How many of what, and what can be done by --fix."""
+def summary(found: Sequence[Finding], fixed: int, unseen: str = "") -> str:
+    """How many of what, and what can be done by --fix; `unseen` is why nothing could be found."""
     counts = Counter(item.severity for item in found)
     fixable = sum(item.mend is not None for item in found)
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}
     parts = [number_of(counts[kind], word) for kind, word in words.items() if counts[kind]]
-    found_text = ", ".join(parts) or "nothing found"
+    found_text = ", ".join(parts) or (f"nothing found: {unseen}" if unseen else "nothing found")
     mended = f"; {fixed} fixed" if fixed else ""
     return f"{found_text}{mended}" + (f"; {fixable} can be fixed by --fix" if fixable else "")
 

@@ -106,11 +106,13 @@ def manifests(
     for name in paths:
         _refuse_a_slip(name)
     names = _files(given, recursive=recursive)
-    found, fixed = _checked(names, recursive, region, asked, fix=fix)
+    found, fixed, inventory = _checked(names, recursive, region, asked, fix=fix)
+    messages.notes(inventory.notes)
     text = FORMS[output](found, asked)
     if text:
         print(text, end="")
-    messages.note(summary(found, fixed)) if output != "text" else print(summary(found, fixed))
+    said = summary(found, fixed, inventory.unseen)
+    messages.note(said) if output != "text" else print(said)
     if fail_on != "never" and any(_rank(item.severity) >= _rank(Severity(fail_on)) for item in found):
         raise SystemExit(_FOUND)
 
@@ -151,8 +153,8 @@ def _files(given: Sequence[str], *, recursive: bool) -> list[str]:
 
 def _checked(
     names: list[str], recursive: bool, region: str, rules: tuple[Rule, ...], *, fix: bool
-) -> tuple[tuple[Finding, ...], int]:
-    """The findings, and how many more were mended."""
+) -> tuple[tuple[Finding, ...], int, Inventory]:
+    """The findings, how many more were mended, and what was looked at."""
     from dovetail.lint.check import check
     from dovetail.lint.survey import survey
 
@@ -166,7 +168,7 @@ def _checked(
         fixed += count
         if not count:
             break
-    return found, fixed
+    return found, fixed, inventory
 
 
 def _comments(sources: set[str]) -> Mapping[str, Silenced]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from dovetail.api.admission import schema_of
 from dovetail.api.core import Node, Pod, PodSpec, Taint
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -32,11 +33,13 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS
 from dovetail.reading import Located, Manifest
-from dovetail.reading.kinds import is_from_server
+from dovetail.reading.kinds import group_of, is_from_server
 from dovetail.reading.paths import at
 
 # Kinds of other groups whose pods run until they are stopped; those of the rest may be work that ends.
 _ENDLESS = frozenset({"Rollout", "CloneSet", "StatefulSet", "DaemonSet", "Service", "Configuration"})
+
+_MOST_NAMED = 3  # kinds
 
 Kind = TypeVar("Kind", bound=Object)
 
@@ -150,6 +153,20 @@ class Inventory:
     terraform: tuple[tuple[str, Located], ...] = ()
     region: str = ""
     notes: tuple[str, ...] = field(default=(), compare=False)
+    filled: frozenset[str] = frozenset()
+
+    @property
+    def unseen(self) -> str:
+        """Why no rule can find anything: nothing was read, or nothing that a rule looks at; else ""."""
+        if self.manifests or self.faults or self.values:
+            return ""
+        if not self.written:
+            return "no object is in what was given"
+        if any(schema_of(item.value) is not None for item in self.written):
+            return ""  # read, as far as it goes without what Terraform works out
+        kinds = {f"{item.value.get('kind')} of {group_of(item.value['apiVersion'])}" for item in self.written}
+        named = ", ".join(sorted(kinds)[:_MOST_NAMED])
+        return f"no rule looks at {named}{' and others' if len(kinds) > _MOST_NAMED else ''}"
 
     def of(self, kind: type[Kind]) -> Iterator[tuple[Manifest, Kind]]:
         """All objects of a kind, with their manifests."""

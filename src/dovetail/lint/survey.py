@@ -11,13 +11,15 @@ from typing import Any
 from dovetail.api.core import Node
 from dovetail.api.generations import helm_values
 from dovetail.base.errors import InputError
+from dovetail.base.words import number_of
 from dovetail.lint import shelf
+from dovetail.lint.fragments import parts_of_kustomizations, templates
 from dovetail.lint.inventory import Fault, Inventory
 from dovetail.model import labels
 from dovetail.reading import Located, documents, read_leniently
 from dovetail.reading.parts import with_changes
 from dovetail.reading.paths import at
-from dovetail.reading.terraform import is_expression, read_terraform
+from dovetail.reading.terraform import is_expression, read_template, read_terraform
 from dovetail.reading.yamltext import read_yaml
 
 _CHART_KEYS = frozenset({"settings", "controller", "serviceAccount", "logLevel", "serviceMonitor"})
@@ -39,10 +41,22 @@ def survey(
     written: list[Located] = []
     values: list[Located] = []
     terraform: list[tuple[str, Located]] = []
+    modules = {path: _text(path) for path in paths if _is_terraform(path)}
+    fragments = templates(modules)
+    kustomizations, parts = parts_of_kustomizations(paths, recursive=recursive)
+    if kustomizations:
+        notes.append(
+            f"{number_of(kustomizations, 'kustomization')}: the resources are read as "
+            "they are written; kubectl kustomize FOLDER | dovetail check -f - checks them as patched"
+        )
+    left_out = parts | fragments.keys()
+    filled = frozenset((*modules, *fragments.values()))
 
     def objects() -> Iterator[Located]:
-        plain = [path for path in paths if not _is_terraform(path)]
-        for located in documents(plain, recursive=recursive, note=notes.append, fault=errors.append):
+        plain = [path for path in paths if path not in modules and Path(path).resolve() not in fragments]
+        for located in documents(
+            plain, recursive=recursive, note=notes.append, fault=errors.append, left_out=left_out
+        ):
             if _is_values(located.value):
                 # Those beside a chart are its defaults, which a user's own values fill.
                 if not Path(located.source).with_name("Chart.yaml").exists():
@@ -56,14 +70,17 @@ def survey(
             values.extend(_of_releases(located, errors.append))
             written.append(located)
             yield located
-        for path in paths:
-            if not _is_terraform(path):
-                continue
-            for kind, located in read_terraform(_text(path), path, errors.append):
+        for path, text in modules.items():
+            for kind, located in read_terraform(text, path, errors.append):
                 terraform.append((kind, located))
                 if kind == "helm_release":
                     values.append(located)
                     continue
+                written.append(located)
+                yield located
+        for path in fragments.values():
+            for located in read_template(_text(path), path, errors.append):
+                terraform.append(("kubectl_manifest", located))
                 written.append(located)
                 yield located
 
@@ -76,11 +93,12 @@ def survey(
     return Inventory(
         manifests=reading.manifests,
         written=tuple(written),
-        faults=tuple(_faults(errors, written)),
+        faults=tuple(_faults(errors, written, filled)),
         values=tuple(values),
         terraform=tuple(terraform),
         region=region or _region(nodes, environ or {}),
         notes=tuple(notes),
+        filled=filled,
     )
 
 
@@ -93,8 +111,8 @@ def _region(nodes: Iterator[Node], environ: Mapping[str, str]) -> str:
     return environ.get("AWS_REGION", "") or environ.get("AWS_DEFAULT_REGION", "")
 
 
-def _faults(errors: list[InputError], written: list[Located]) -> Iterator[Fault]:
-    """Each with the document that begins last before it."""
+def _faults(errors: list[InputError], written: list[Located], filled: frozenset[str]) -> Iterator[Fault]:
+    """Each with the document that begins last before it, without those of what Terraform fills in."""
     starts: dict[str, list[tuple[int, int, int]]] = {}
     for index, located in enumerate(written):
         starts.setdefault(located.source, []).append((located.line, located.column, index))
@@ -105,7 +123,7 @@ def _faults(errors: list[InputError], written: list[Located]) -> Iterator[Fault]
         place = bisect_right(places, (error.line or 0, error.column or _LONGEST, len(written)))
         about = written[places[place - 1][2]] if place and (error.kind or error.path) else None
         fault = Fault(error, about)
-        if not (_is_terraform(error.source) and is_expression(fault.value)):
+        if not (error.source in filled and (is_expression(fault.value) or '"<' in error.message)):
             yield fault
 
 

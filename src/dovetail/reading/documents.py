@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 from dovetail.base.errors import InputError
@@ -31,6 +31,7 @@ def documents(
     recursive: bool = False,
     note: Callable[[str], None],
     fault: Callable[[InputError], None],
+    left_out: Container[Path] | None = None,
 ) -> Iterator[Located]:
     """Every object of files, folders (*.yaml, *.yml, *.json, by name) and standard input ("-"), in order.
 
@@ -38,10 +39,11 @@ def documents(
     out. Text is YAML or JSON, one document or many, compressed with gzip or not. Nothing is admitted: a
     document may be of any kind and generation. managedFields of what a server gave are left out. What a user
     should know goes to `note`, what is wrong to `fault`, and what comes after it is read all the same.
+    `left_out` is that of `texts`.
     """
     empty: list[Text] = []
     count = 0
-    for given in texts(paths, recursive=recursive, note=note, fault=fault):
+    for given in texts(paths, recursive=recursive, note=note, fault=fault, left_out=left_out):
         found = False
         text = without_warnings(given, note)
         try:

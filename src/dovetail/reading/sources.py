@@ -11,18 +11,18 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dovetail.base.errors import InputError
+from dovetail.base.errors import InputError, InputErrors
 from dovetail.base.guess import nearest
 from dovetail.base.words import number_of
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson")
 STDIN = "standard input"
 STDIN_PATH = "/dev/stdin"  # the same as "-"
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _MOST_OF_A_FILE = 1 << 30  # bytes
 _MOST_OF_A_STREAM = 256 << 20  # bytes out of a pipe, or out of a compressed file
 _CHUNK = 1 << 20
@@ -51,15 +51,18 @@ def texts(
     recursive: bool,
     note: Callable[[str], None],
     fault: Callable[[InputError], None],
+    left_out: Container[Path] | None = None,
 ) -> Iterator[Text]:
     """The texts of files, of folders (by name) and of standard input, which is "-".
 
     What a user should know goes to `note`; what cannot be read goes to `fault`, and the others are read all
-    the same.
+    the same. With `left_out`, resolved paths of what is no manifest by itself, kustomizations are read file
+    by file, and charts in folders are passed over; without it both are refused.
     """
+    walk = _Walk(recursive, note, fault, left_out)
     for given in (one for path in paths for one in _parts("-" if str(path) == STDIN_PATH else str(path))):
         try:
-            for file, named in files_of(given, recursive=recursive, note=note):
+            for file, named in _files_of(given, walk):
                 try:
                     yield Text(STDIN if file == "-" else file, in_utf8(file), named)
                 except InputError as error:
@@ -74,8 +77,25 @@ def _parts(given: str) -> list[str]:
     return parts if len(parts) > 1 and all(parts) and not Path(given).exists() else [given]
 
 
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """How folders are gone through; see `texts`."""
+
+    recursive: bool
+    note: Callable[[str], None]
+    fault: Callable[[InputError], None]
+    left_out: Container[Path] | None
+
+
 def files_of(given: str, *, recursive: bool, note: Callable[[str], None]) -> Iterator[tuple[str, bool]]:
     """(file, whether it was named itself) of a file, a folder or "-". Raises InputError."""
+    errors: list[InputError] = []
+    yield from _files_of(given, _Walk(recursive, note, errors.append, None))
+    if errors:
+        raise InputErrors.of(tuple(errors))
+
+
+def _files_of(given: str, walk: _Walk) -> Iterator[tuple[str, bool]]:
     if given == "-":
         yield given, True
         return
@@ -95,51 +115,72 @@ def files_of(given: str, *, recursive: bool, note: Callable[[str], None]) -> Ite
             raise InputError(message, source=given, remedy=remedy) from None
         raise InputError(f"cannot be read: {error.strerror}", source=given) from None
     if not stat.S_ISDIR(mode):
-        if path.name in _KUSTOMIZATIONS:
+        if path.name in KUSTOMIZATIONS:
             raise _kustomization(path.parent)
         yield given, True
         return
-    found = list(_in_folder(path, recursive=recursive, note=note))
-    if not found:
+    refused: list[InputError] = []
+    found = list(_in_folder(path, replace(walk, fault=refused.append)))
+    for one in refused:
+        walk.fault(one)
+    if not (found or refused or any(_is_left_out(one, walk) for one in path.glob("**/*"))):
         patterns = ", ".join(f"*{suffix}" for suffix in SUFFIXES[:3])
         raise InputError(
             f"the folder holds no manifests ({patterns})",
             source=given,
             remedy="name a folder or a file with Kubernetes manifests"
-            if recursive
+            if walk.recursive
             else "name a folder or a file with Kubernetes manifests, or add -R to look into its sub-folders",
         )
     for file in found:
         yield str(file), False
 
 
-def _in_folder(folder: Path, *, recursive: bool, note: Callable[[str], None]) -> Iterator[Path]:
+def _in_folder(folder: Path, walk: _Walk, *, below: bool = False) -> Iterator[Path]:
     try:
         children = sorted(folder.iterdir())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=str(folder)) from None
-    names = {child.name for child in children}
-    if names.intersection(_KUSTOMIZATIONS):
-        raise _kustomization(folder)
-    if "Chart.yaml" in names:
-        raise InputError(
-            "the folder is a chart of Helm, not manifests",
-            source=str(folder),
-            remedy=f"helm template {folder} | dovetail plan -f -",
-        )
-    yield from (child for child in children if _is_manifest(child))
+    other = _of_other_tools(folder, {child.name for child in children}, walk)
+    if other is not None:
+        if not below:
+            raise other
+        walk.fault(other)
+        return
+    yield from (child for child in children if _is_manifest(child) and not _is_left_out(child, walk))
     for child in children:
         if not child.is_dir() or child.name.startswith("."):
             continue
         if child.is_symlink():  # it may lead back
             if count := _count(child):
-                files = number_of(count, "file")
-                note(f"{child}: {files} behind this link to a folder not read; name it to read it")
+                walk.note(
+                    f"{child}: {number_of(count, 'file')} behind this link to a folder not read; name it to read it"
+                )
             continue
-        if recursive:
-            yield from _in_folder(child, recursive=True, note=note)
+        if walk.recursive:
+            if walk.left_out is not None and (child / "Chart.yaml").exists():
+                walk.note(f"{child}: a chart of Helm, left out; helm template {child} | dovetail check -f -")
+                continue
+            yield from _in_folder(child, walk, below=True)
         elif count := _count(child):
-            note(f"{child}: {number_of(count, 'file')} in this sub-folder not read; -R reads sub-folders too")
+            walk.note(f"{child}: {number_of(count, 'file')} in this sub-folder not read; -R reads sub-folders too")
+
+
+def _of_other_tools(folder: Path, names: set[str], walk: _Walk) -> InputError | None:
+    """Why a folder's files are not manifests as they are."""
+    if walk.left_out is None and names.intersection(KUSTOMIZATIONS):
+        return _kustomization(folder)
+    if "Chart.yaml" in names:
+        return InputError(
+            "the folder is a chart of Helm, not manifests",
+            source=str(folder),
+            remedy=f"helm template {folder} | dovetail plan -f -",
+        )
+    return None
+
+
+def _is_left_out(path: Path, walk: _Walk) -> bool:
+    return walk.left_out is not None and path.resolve() in walk.left_out
 
 
 def _is_manifest(path: Path) -> bool:

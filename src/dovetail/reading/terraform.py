@@ -3,12 +3,14 @@
 Read are `kubernetes_manifest` (an object written in HCL), `kubectl_manifest` (YAML in a heredoc, or HCL in
 yamlencode) and what `helm_release` sets of the chart, one by one or as either of these. HCL is not
 evaluated: an expression stands as `<its text>`, so that what is left in `${...}` of plain manifests is
-distinguished from it.
+distinguished from it; of a template's branches the first is read, of its loops one turn.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 
 from dovetail.base.errors import InputError
@@ -25,15 +27,26 @@ _SET = re.compile(r'\bname[ \t]*=[ \t]*"([^"\n]+)"\s*,?\s*\bvalue[ \t]*=[ \t]*("
 _CHARTS = re.compile(r'\bchart[ \t]*=[ \t]*"(?:[^"]*/)?(?:karpenter|dovetail)"')
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?\*/)
+    |(?P<heredoc><<-?(?P<tag>\w+)[ \t]*\n(?:[^\n]*\n)*?[ \t]*(?P=tag)(?!\w))
     |(?P<text>"(?:[^"\\]|\\.)*")
     |(?P<newline>\n)|(?P<space>[ \t\r]+)
     |(?P<mark>[{}\[\],]|=(?!=))
     |(?P<word>[^\s"{}\[\],=\#]+)""",
     re.X | re.S,
 )
+_FOR = re.compile(r"\s*for\s")
+_ELSE = re.compile(r"%\{~?\s*else\b[^}\n]*\}.*?(?=%\{~?\s*endif\b)", re.S)
+_DIRECTIVE = re.compile(r"(?<!%)%\{[^}\n]*\}")
 _IN_TEXT = re.compile(r"(?<!\$)\$\{((?:[^{}\n]|\{[^{}\n]*\})+)\}|\$\$\{")
 _STANDS_FOR = re.compile(r"<[^<>\s][^\n]*>")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+# Files whose text Terraform takes for a manifest: one by one, or all that a pattern finds.
+_TEMPLATE = re.compile(r'\btemplatefile\(\s*"([^"\n]+)"')
+_PATTERN = re.compile(
+    r'data[ \t]+"kubectl_path_documents"[ \t]+"[^"]*"[ \t]*\{[^{}]*?'
+    r'\bpattern[ \t]*=[ \t]*"((?:\$\{[^}]*\}|[^"\n{}])+)"'
+)
+_HERE = re.compile(r"\$\{path\.(?:module|root|cwd)\}/?")
 _PLAIN = re.compile(r"true|false|null|-?[0-9]+(?:\.[0-9]+)?")
 
 
@@ -62,15 +75,54 @@ def read_terraform(
                 found.append((match.end(), match[1], values))
             for values_match in _HEREDOC.finditer(text, match.end(), end):
                 found.append((values_match.start(2), match[1], _filled(values_match[2])))
-    for match in _HEREDOC.finditer(text):
-        if re.search(r"^\s*apiVersion:", match[2], re.M):
-            found.append((match.start(2), "kubectl_manifest", _filled(match[2])))
+    for start, body in _heredocs(text):
+        if re.search(r"^\s*(?:- +)?apiVersion:", body, re.M):
+            found.append((start, "kubectl_manifest", _filled(body)))
     for start, kind, body in sorted(found):
         try:
             for located in read_yaml(_padding(text, start) + body, source):
-                yield kind, located
+                yield from ((kind, one) for one in _objects(located))
         except InputError as error:
             fault(error)
+
+
+def read_template(text: str, source: str, fault: Callable[[InputError], None]) -> Iterator[Located]:
+    """The objects of a file that Terraform fills in, as those of a heredoc."""
+    try:
+        for located in read_yaml(_filled(text), source):
+            yield from _objects(located)
+    except InputError as error:
+        fault(error)
+
+
+def templates_of(text: str) -> Iterator[str]:
+    """Names and patterns, from the folder of the Terraform file on, of the files that it fills in.
+
+    Those whose names are themselves worked out are left out.
+    """
+    for found in (_TEMPLATE, _PATTERN):
+        for match in found.finditer(text):
+            name = _HERE.sub("", match[1])
+            if "${" not in name:
+                yield name
+
+
+def _objects(located: Located) -> Iterator[Located]:
+    """What is an object, by itself or in a list of them; a script's words are none."""
+    if isinstance(located.value, dict):
+        yield located
+    for index, item in enumerate(located.value if isinstance(located.value, list) else ()):
+        if isinstance(item, dict):
+            yield Located(
+                item, located.source, *located.place_of(f"[{index}]"), outer=(located, f"[{index}]")
+            )
+
+
+def _heredocs(text: str, offset: int = 0) -> Iterator[tuple[int, str]]:
+    """(start, text) of the innermost heredocs: a script that applies manifests has them in one of its own."""
+    for match in _HEREDOC.finditer(text):
+        inner = list(_heredocs(match[2], offset + match.start(2)))
+        yield from inner or [(offset + match.start(2), match[2])]
 
 
 def is_expression(value: object) -> bool:
@@ -87,7 +139,9 @@ def separator(heredoc: str) -> re.Pattern[str]:
 
 def _filled(template: str) -> str:
     """A heredoc with its expressions as `<their text>`; `$${` is a `${` that is meant so."""
-    unindented = separator(template).sub(lambda match: match[0].strip().ljust(len(match[0])), template)
+    once = _ELSE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), template)
+    once = _DIRECTIVE.sub(lambda match: " " * len(match[0]), once)
+    unindented = separator(template).sub(lambda match: match[0].strip().ljust(len(match[0])), once)
     return _IN_TEXT.sub(lambda match: f"<{''.join(match[1].split())}>" if match[1] else "${", unindented)
 
 
@@ -127,7 +181,7 @@ def _as_yaml(text: str) -> str:
             out.append(word)
         elif kind == "comment":
             out.append("\n" * word.count("\n") or "")
-        elif kind == "mark" and word in "{[":
+        elif kind == "mark" and word in "{[" and not (expecting != "key" and _FOR.match(text, token.end())):
             stack.append(word)
             expecting = "key" if word == "{" else "item"
             out.append(word)
@@ -139,7 +193,7 @@ def _as_yaml(text: str) -> str:
         elif kind == "mark" and word == ",":
             out.append("" if _written_comma(out) else ",")
             expecting = "key" if stack and stack[-1] == "{" else "item"
-        elif kind == "mark":  # =
+        elif word == "=":
             spaced = index + 1 < len(tokens) and tokens[index + 1].lastgroup in ("space", "newline")
             out.append(":" if spaced else ": ")
             expecting = "value"
@@ -147,25 +201,44 @@ def _as_yaml(text: str) -> str:
             out.append(word if kind == "text" or _NAME.fullmatch(word) else f'"{word}"')
         else:
             # An expression goes on to the end of the line, or to the comma or bracket that ends it.
-            end, depth = index + 1, word.count("(") - word.count(")")
+            end, depth = index + 1, _opened(token)
             while end < len(tokens) and not (
                 depth <= 0
                 and (
                     tokens[end].lastgroup in ("newline", "comment") or tokens[end]["mark"] in ("}", "]", ",")
                 )
             ):
-                depth += tokens[end][0].count("(") - tokens[end][0].count(")")
+                depth += _opened(tokens[end])
                 end += 1
             written = "".join(part[0] for part in tokens[index:end])
             whole = written.strip()
-            out.append(_value(whole, (kind == "text" and end == index + 1) or _is_text(whole)))
+            if kind == "heredoc" and end == index + 1:
+                out.append(_block(whole))
+            else:
+                out.append(_value(whole, (kind == "text" and end == index + 1) or _is_text(whole)))
             out.append(_comma(tokens, end - 1, stack))
             out.append(" " * (len(written) - len(written.rstrip())))
+            if not _is_text(whole):
+                out.append("\n" * whole.count("\n"))
             expecting = "key" if stack and stack[-1] == "{" else "item"
             index = end
             continue
         index += 1
     return "".join(out)
+
+
+def _opened(token: re.Match[str]) -> int:
+    """How many brackets a part of an expression opens, less those that it closes."""
+    if token.lastgroup in ("text", "comment", "heredoc"):
+        return 0
+    return sum(token[0].count(mark) for mark in "([{") - sum(token[0].count(mark) for mark in ")]}")
+
+
+def _block(heredoc: str) -> str:
+    """The text of a heredoc, in quotes."""
+    first, _, rest = heredoc.partition("\n")
+    body = rest[: rest.rfind("\n") + 1]
+    return json.dumps(_filled(textwrap.dedent(body) if first.startswith("<<-") else body))
 
 
 def _is_text(whole: str) -> bool:

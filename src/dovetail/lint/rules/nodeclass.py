@@ -22,6 +22,7 @@ from dovetail.lint.inventory import Inventory, PoolView, nested
 from dovetail.model import labels
 from dovetail.reading import Located, Manifest
 from dovetail.reading.paths import at
+from dovetail.reading.terraform import is_expression
 from dovetail.units.money import NANO_DOLLARS
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
@@ -88,7 +89,9 @@ def selector_tag_off(inventory: Inventory) -> Iterator[Remark]:
         for name in _TERMS:
             for index, term in enumerate(_terms(item, name)):
                 for key in term.tags:
-                    meant = _near_tag(key, used)
+                    # Terraform that works out the name of the cluster for the key tags by the same words.
+                    named = key == f"{_TAGS[0]}/{term.tags[key]}" and is_expression(key)
+                    meant = "" if named else _near_tag(key, used)
                     if meant:
                         yield Remark(
                             manifest.located,

@@ -293,24 +293,19 @@ def schedule_without_duration(inventory: Inventory) -> Iterator[Remark]:
 def unexpanded_variable(inventory: Inventory) -> Iterator[Remark]:
     seen: set[tuple[str, int, str]] = set()
     for located in inventory.written:
-        for remark in _variables(located, _roots(located)):
+        for remark in _variables(inventory, located, _roots(located)):
             seen.add((located.source, located.line, remark.path))
             yield remark
     for located in inventory.values:
-        if not _is_terraform(located):
-            yield from _variables(located, [(key,) for key in located.value])
+        if located.source not in inventory.filled:
+            yield from _variables(inventory, located, [(key,) for key in located.value])
     # What is refused for it is anywhere in the object.
     for fault in _faults_of(inventory, "IN007"):
         located = _nowhere(fault)
         path = steps(located.value, fault.error.path)
-        for remark in _variables(located, [path] if path else []):
+        for remark in _variables(inventory, located, [path] if path else []):
             if (located.source, located.line, remark.path) not in seen:
                 yield remark
-
-
-def _is_terraform(located: Located) -> bool:
-    """True iff it is Terraform's, whose expressions stand as `<their text>`."""
-    return located.source.endswith(".tf")
 
 
 def _roots(located: Located) -> list[Path]:
@@ -323,12 +318,12 @@ def _roots(located: Located) -> list[Path]:
     return [*named, *((*spec, part) for spec in pods for part in parts)]
 
 
-def _variables(located: Located, roots: Sequence[Path]) -> Iterator[Remark]:
+def _variables(inventory: Inventory, located: Located, roots: Sequence[Path]) -> Iterator[Remark]:
     value = located.value
     for root in roots:
         for path, text in _texts(Editor(value).get(*root, default=None), root):
             match = _VARIABLE.search(text)
-            if match is not None and match[0].startswith("<") and _is_terraform(located):
+            if match is not None and match[0].startswith("<") and located.source in inventory.filled:
                 continue
             if match is None or path[-1] in ("userData", "description") or "annotations" in path:
                 continue
@@ -346,6 +341,8 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
         yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
+            if "$" in str(key) or "{{" in str(key):
+                yield (*path, key), str(key)
             yield from _texts(item, (*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):

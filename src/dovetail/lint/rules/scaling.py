@@ -582,7 +582,7 @@ def manifest_before_its_definition(inventory: Inventory) -> Iterator[Remark]:
             yield Remark(
                 located,
                 "kind",
-                f"kubernetes_manifest of a {located.value.get('kind')} beside the helm_release that "
+                f"kubernetes_manifest of kind {located.value.get('kind')} beside the helm_release that "
                 "brings its definition",
                 "kubernetes_manifest asks the API server for the kind when it plans, before anything is "
                 "installed: "
