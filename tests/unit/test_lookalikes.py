@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import json
+import lzma
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dovetail.base.errors import InputError
 from dovetail.reading import read
+from dovetail.reading.sources import decoded
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b}]}\n"
 # What a file holds -> what is said of it, and what to give instead.
@@ -187,3 +191,20 @@ def test_links_in_a_folder_are_not_passed_over_in_silence(tmp_path: Path) -> Non
     (tmp_path / "given" / "b.yaml").symlink_to("nowhere")
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
         read([tmp_path / "given"])
+
+
+def _as_zstd(raw: bytes) -> bytes:
+    return b"\x28\xb5\x2f\xfd\x00" + raw[:40].translate(bytes(range(255, -1, -1)))
+
+
+@pytest.mark.parametrize(
+    ("pack", "unpack"), [(lzma.compress, "xz -dc"), (bz2.compress, "bzip2 -dc"), (_as_zstd, "zstd -dc")]
+)
+def test_what_another_tool_packed_is_named_with_what_unpacks_it(
+    tmp_path: Path, pack: Callable[[bytes], bytes], unpack: str
+) -> None:
+    packed = tmp_path / "pods.yaml.packed"
+    packed.write_bytes(pack(b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n" * 20))
+    with pytest.raises(InputError) as raised:
+        decoded(str(packed))
+    assert raised.value.remedy == f"compressed, it seems: {unpack} {packed} | dovetail plan -f -"

@@ -28,6 +28,8 @@ _MOST_OF_A_STREAM = 256 << 20  # bytes out of a pipe, or out of a compressed fil
 _CHUNK = 1 << 20
 _LOOKED_AT = 4096  # bytes, for what they are
 _GZIP = b"\x1f\x8b"
+# How files begin that other tools than gzip have packed, and what unpacks them.
+_PACKERS = {b"\x28\xb5\x2f\xfd": "zstd -dc", b"\xfd7zXZ\0": "xz -dc", b"BZh": "bzip2 -dc"}
 _PATIENCE = 2.0  # seconds for which a pipe may have no writer
 _REMOTE = ("http://", "https://")
 
@@ -153,9 +155,8 @@ def _in_folder(folder: Path, walk: _Walk, *, below: bool = False) -> Iterator[Pa
             continue
         if child.is_symlink():  # it may lead back
             if count := _count(child):
-                walk.note(
-                    f"{child}: {number_of(count, 'file')} behind this link to a folder not read; name it to read it"
-                )
+                files = number_of(count, "file")
+                walk.note(f"{child}: {files} behind this link to a folder not read; name it to read it")
             continue
         if walk.recursive:
             if walk.left_out is not None and (child / "Chart.yaml").exists():
@@ -163,7 +164,9 @@ def _in_folder(folder: Path, walk: _Walk, *, below: bool = False) -> Iterator[Pa
                 continue
             yield from _in_folder(child, walk, below=True)
         elif count := _count(child):
-            walk.note(f"{child}: {number_of(count, 'file')} in this sub-folder not read; -R reads sub-folders too")
+            walk.note(
+                f"{child}: {number_of(count, 'file')} in this sub-folder not read; -R reads sub-folders too"
+            )
 
 
 def _of_other_tools(folder: Path, names: set[str], walk: _Walk) -> InputError | None:
@@ -240,8 +243,8 @@ def in_utf8(file: str) -> bytes:
         raise InputError(
             f"not UTF-8 text: byte {error.start} is invalid",
             source=source,
-            line=None if _packed(raw) else raw.count(b"\n", 0, error.start) + 1,
-            remedy=_packed(raw) or "save it as UTF-8",
+            line=None if _packed(raw, source) else raw.count(b"\n", 0, error.start) + 1,
+            remedy=_packed(raw, source) or "save it as UTF-8",
         ) from None
     if "\0" in text:
         raise _no_text(raw, source)
@@ -250,14 +253,17 @@ def in_utf8(file: str) -> bytes:
 
 def _no_text(raw: bytes, source: str) -> InputError:
     begin = raw[:_LOOKED_AT]
-    remedy = _packed(raw)
+    remedy = _packed(raw, source)
     if not remedy and 0.4 < begin.count(0) / len(begin) < 0.6:
         remedy = "UTF-16 without a byte order mark, it seems: save it as UTF-8"
     return InputError("not text: it holds bytes that are zero", source=source, remedy=remedy)
 
 
-def _packed(raw: bytes) -> str:
-    """What to do with an archive; "" for anything else."""
+def _packed(raw: bytes, source: str) -> str:
+    """What to do with an archive, or with what other tools than gzip packed; "" for anything else."""
+    for begin, unpack in _PACKERS.items():
+        if raw.startswith(begin):
+            return f"compressed, it seems: {unpack} {source} | dovetail plan -f -"
     if raw.startswith(b"PK\3\4") and b"tfplan" in raw[:_LOOKED_AT]:
         return (
             "a plan of Terraform, it seems: kubectl get nodepools,ec2nodeclasses -o yaml has what is applied"
