@@ -8,9 +8,13 @@ import pytest
 
 from benchmarks.solve import mix
 from dovetail.api.codec import decode
-from dovetail.api.core import Pod
-from dovetail.api.devices import CounterSet, Device, DeviceClass, ResourceClaim
+from dovetail.api.core import Affinity, Pod
+from dovetail.api.devices import CounterSet, Device, DeviceClass, ResourceClaim, ResourceSlice
 from dovetail.cloud.catalog.devices import devices as sold
+from dovetail.devices.cel import selector
+from dovetail.devices.claims import Answers
+from dovetail.devices.demand import ROW, in_rows
+from dovetail.devices.pools import template_pools
 from dovetail.model.devices import ClusterDevices, TemplateDevices, TemplateSlice
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.model.left_out import DEVICES
@@ -226,6 +230,28 @@ def test_pods_with_a_place_on_a_node_on_its_way_hold_its_devices() -> None:
     assert verify(coming, plan) == ()
 
 
+def test_pods_that_would_be_moved_hold_nothing_where_they_still_are() -> None:
+    """As consolidation sees them: they are not tied to the nodes that they would leave, nor do they take
+    devices there that are free for others.
+    """
+    claims = [claim(f"c{at}", ("gpu", 1, "")) for at in range(3)]
+    pods = [pod(f"p{at}", f"c{at}") for at in range(3)]
+    asked = problem(claims, pods, plain=0)
+    kinds = [
+        one
+        for one in asked.pools[0].instance_types
+        if one.devices == sold(REAL[0], None, gpus=True, efas=True)
+    ]
+    four = max(kinds, key=lambda kind: kind.capacity["cpu"]).name
+    asked = existing(existing(asked, "left", four, *pods[:2]), "right", four, pods[2])
+    seen = in_rows(asked)
+    (row,) = {name for one in seen.pods for name in one.spec.containers[0].resources.requests} & {f"{ROW}0"}
+    assert [node.allocatable[row] for node in seen.nodes] == [4, 4]
+    for moved, stays in ((seen.pods[:2], seen.nodes[1]), (seen.pods[2:], seen.nodes[0])):
+        plan = solve(replace(seen, pods=moved, nodes=(stays,)), Budget())
+        assert dict(plan.existing) == {stays.name: tuple(one.key for one in moved)}
+
+
 @pytest.mark.parametrize("room", [True, False])
 def test_a_claim_that_is_allocated_on_a_node_keeps_its_pods_there(room: bool) -> None:
     """As kube-scheduler writes it: by the node's name."""
@@ -253,3 +279,90 @@ def test_a_claim_that_is_allocated_on_a_node_keeps_its_pods_there(room: bool) ->
     assert reasons == (
         [] if room else ["devices of its claims are allocated on node gone, which has no place for it"]
     )
+
+
+@pytest.mark.parametrize(
+    ("pods", "nodes"),
+    [
+        # Each pod with the claims that it names; pods that have to be on one node.
+        ([("c0",), ("c0",), ("c0",)], [{0, 1, 2}]),
+        ([("c0",), ("c0", "c1"), ("c1",), ("c2",)], [{0, 1, 2}]),
+        ([("c0", "c1"), ("c2",), ("c1", "c2")], [{0, 1, 2}]),
+        ([("c0",), ("c0",), ("c1",), ("c1",)], [{0, 1}, {2, 3}]),
+        ([("c0",) for _ in range(12)], [set(range(12))]),
+    ],
+)
+def test_pods_that_share_claims_are_planned_together(
+    pods: list[tuple[str, ...]], nodes: list[set[int]]
+) -> None:
+    claims = [claim(f"c{at}", ("gpu", 1 + at % 2, "")) for at in range(3)]
+    asked = problem(claims, [pod(f"p{at}", *mine) for at, mine in enumerate(pods)])
+    plan = solve(asked, Budget())
+    assert not plan.unschedulable
+    assert verify(asked, plan) == ()
+    for together in nodes:
+        keys = {f"d/p{at}" for at in together}
+        assert any(keys <= set(one.pods) for one in plan.claims), plan.claims
+
+
+def test_pods_that_share_claims_of_which_no_node_has_enough_all_wait() -> None:
+    """No type has 17 GPUs: no pod is planned for as if it claimed nothing."""
+    claims = [claim("c0", ("gpu", 1, "")), claim("c1", ("gpu", 16, ""))]
+    asked = problem(claims, [pod("p0", "c0"), pod("p1", "c0", "c1"), pod("p2", "c1")], plain=0)
+    plan = solve(asked, Budget())
+    assert {one.pod for one in plan.unschedulable} == {"d/p0", "d/p1", "d/p2"}
+    assert not plan.claims
+    shared = "it shares claims for devices with 2 other pods, all of which have to be on one node; "
+    assert all(one.reason.startswith(f"{shared}allocating dynamic resources") for one in plan.unschedulable)
+    assert verify(asked, plan) == ()
+
+
+def test_the_next_pod_of_a_claim_comes_to_the_node_that_was_bought_for_the_first() -> None:
+    asked = problem([claim("c0", ("gpu", 1, ""))], [pod("p1", "c0")], plain=0)
+    kind = [one.name for one in asked.pools[0].instance_types if one.devices.slices][-1]
+    other = existing(asked, "other", kind)
+    plan = solve(existing(other, "coming", kind, pod("p0", "c0")), Budget())
+    assert dict(plan.existing) == {"coming": ("d/p1",)}
+
+
+@pytest.mark.parametrize("pins", [True, False])
+def test_pods_that_share_what_every_node_can_use_may_be_apart(pins: bool) -> None:
+    """A device of the network, of which no node has its own."""
+    spec = {"driver": "net.example.com", "pool": {"name": "fabric", "generation": 1, "resourceSliceCount": 1}}
+    fabric = decode({"spec": {**spec, "allNodes": True, "devices": [{"name": "d0"}]}}, ResourceSlice)
+    selector = {"cel": {"expression": 'device.driver == "net.example.com"'}}
+    net = decode({"metadata": {"name": "net"}, "spec": {"selectors": [selector]}}, DeviceClass)
+    claims = [claim("c0", ("net", 1, ""))] + ([claim("c1", ("gpu", 1, ""))] if pins else [])
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    names = [one.metadata.name for one in claims]
+    pods = [msgspec.structs.replace(pod(f"p{at}", *names)) for at in range(2)]
+    pods = [
+        msgspec.structs.replace(
+            one,
+            metadata=msgspec.structs.replace(one.metadata, labels={"a": "b"}),
+            spec=msgspec.structs.replace(one.spec, affinity=decode(rule, Affinity)),
+        )
+        for one in pods
+    ]
+    asked = problem(claims, pods, plain=0)
+    assert asked.devices is not None
+    known = replace(asked.devices, classes={**CLASSES, "net": net}, slices=(fabric,))
+    asked = replace(asked, devices=known)
+    plan = solve(asked, Budget())
+    assert verify(asked, plan) == ()
+    assert len(plan.unschedulable) == (1 if pins else 0)
+
+
+def test_costly_expressions_end_together_and_leave_cheap_ones_theirs() -> None:
+    """1,024 of them, each of which may take a fiftieth of all steps that there are."""
+    (device,) = template_pools(
+        TemplateDevices((TemplateSlice("gpu.nvidia.com", "gpus", (decode({"name": "gpu-0"}, Device),)),))
+    )[0].candidates
+    many = ", ".join(map(str, range(40)))
+    answers = Answers()
+    for at in range(1024):
+        loops = f"[{many}].all(x, [{many}].all(y, [{many}].all(z, x + y + z + {at} >= 0)))"
+        assert answers.answer(selector(loops), device) is not True
+    assert answers.steps < 1_000_000 + 50_000 + 1024 * 2_000 + 1024 * 100
+    assert answers.answer(selector('device.driver == "gpu.nvidia.com"'), device) is True

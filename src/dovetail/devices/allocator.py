@@ -7,7 +7,7 @@ changes the cluster: the scheduler allocates in earnest, later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -103,6 +103,11 @@ class Allocation:
     def uses_templates(self, claim: str) -> bool:
         return any(one.candidate.template for devices in self.given[claim].values() for one in devices)
 
+    def is_local(self, claim: str) -> bool:
+        """True iff some of its devices are the node's own."""
+        given = (one.candidate for devices in self.given[claim].values() for one in devices)
+        return any(one.template or one.node_name for one in given)
+
     @property
     def drivers(self) -> tuple[str, ...]:
         """Of devices that types promise, sorted."""
@@ -122,6 +127,7 @@ class _Held:
 
     target: str
     template: bool
+    node: str  # the only one where its devices can be used, if it is there; "" for others
     requirements: Requirements
     types: tuple[str, ...]
 
@@ -147,6 +153,12 @@ class Ledger:
         self._given: dict[str, dict[str, list[Given]]] = {}  # target -> type -> devices
         self._wide: set[str] = set()  # targets that hold devices which others could have used
         self._held: dict[str, _Held] = {}
+        self._looked = [0]  # at devices, by all simulations of the world
+
+    @property
+    def looked(self) -> int:
+        """Devices that all searches looked at so far, in other simulations of the world as well."""
+        return self._looked[0]
 
     def fresh(self) -> Ledger:
         """Another simulation that starts from what is allocated here; what is known of devices is shared."""
@@ -190,7 +202,9 @@ class Ledger:
                 min(looks, MOST_LOOKS),
             )
             result = search.run()
-            looks -= min(looks, MOST_LOOKS) - max(0, search.looks)
+            taken = min(looks, MOST_LOOKS) - max(0, search.looks)
+            looks -= taken
+            self._looked[0] += taken
             if result is None:
                 misses.append(search.miss())
                 continue
@@ -213,15 +227,28 @@ class Ledger:
             target, tuple(found), _beyond(fixed, target.requirements), given, narrowed, tuple(misses)
         )
 
-    def settle(self, node: ExistingNode, claims: Mapping[str, ResourceClaim]) -> None:
-        """Pods with a place on the node hold devices there before any is allocated in the cluster."""
+    def settle(
+        self, node: ExistingNode, claims: Mapping[str, ResourceClaim], moving: Collection[str] = ()
+    ) -> None:
+        """Pods with a place on the node hold devices there before any is allocated in the cluster; those that
+        are `moving` (by key) hold none.
+        """
         for pod in node.pods:
+            if pod.key in moving:
+                continue
             wanted = [claims[key] for key in claim_keys(pod) if key in claims]
             if wanted:
                 with suppress(AllocationError):  # devices that others were quicker to take
                     found = self.allocate(node_target(node), wanted)
                     if found.given:
                         self.commit(found)
+
+    def node_of(self, claim: ResourceClaim) -> str:
+        """The only node where the claim's pods can be: devices there are, or will be, allocated for it; ""
+        where that is no matter of a name.
+        """
+        held = self._held.get(claim.key)
+        return pinned(claim) if held is None else held.node
 
     def commit(self, allocation: Allocation) -> Target:
         """From now on the devices are taken; the target as it is then.
@@ -234,6 +261,7 @@ class Ledger:
             self._held[key] = _Held(
                 target.id,
                 allocation.uses_templates(key),
+                target.node_name if allocation.is_local(key) else "",
                 allocation.claim_requirements[key],
                 tuple(devices),
             )

@@ -15,7 +15,7 @@ devices of those that there are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -29,11 +29,14 @@ from dovetail.api.core import (
     NodeSelector,
     NodeSelectorTerm,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodSpec,
     ResourceRequirements,
     SelectorRequirement,
 )
 from dovetail.api.devices import DeviceRequest, ResourceClaim
+from dovetail.api.meta import LabelSelector
 from dovetail.devices.allocator import (
     Allocation,
     AllocationError,
@@ -42,9 +45,9 @@ from dovetail.devices.allocator import (
     World,
     claim_target,
     node_target,
-    pinned,
 )
 from dovetail.model.devices import ClusterDevices, claim_keys, claims_devices
+from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Cost, Plan, Unschedulable
 from dovetail.model.problem import Ask, ExistingNode, Problem, Questions
@@ -53,6 +56,9 @@ from dovetail.units.quantity import Quantity
 ROW = "devices.dovetail.sh/"  # prefix of the resources that stand for claims; no plan shows them
 # Pods of one kind of claims on one node that are counted; more are never held apart by their number alone.
 MOST_COUNTED = 64
+# Devices that are looked at for the rows of one kind of claims on all types and nodes: 0.2 s. Ordinary ones
+# take up to 600 on 28 of EC2's types. Types that come later count as if they served none.
+MOST_LOOKS_OF_KIND = 40_000
 _PLENTY = 1 << 40
 _SHOWN_ROW = re.compile(rf'"{re.escape(ROW)}[^"]*":"[^"]*",?')  # in a reason
 _ALONE = f"{ROW}alone"
@@ -61,7 +67,8 @@ _TAKEN = f"{ROW}taken"  # devices, of whatever kind: pods of different claims sh
 _ROUNDS = 4  # plans until the allocator agrees with all nodes of one; then kinds of claims are left out
 
 _IN_VAIN = "no plan was found in which it gets its devices"
-SHARED = "its claim {claim} is shared with pod {pod}, which is not planned for yet"
+_WITH = f"{ROW}with"  # label of pods that share claims for devices of one node
+SHARED = "it shares claims for devices with {number} other pod{s}, all of which have to be on one node"
 APART = "devices of its claims are allocated on nodes {other} and {node}"
 PINNED = "devices of its claims are allocated on node {node}, which has no place for it"
 MISSING = 'resourceclaim "{claim}" not found'
@@ -75,6 +82,7 @@ class Sort:
     claims: tuple[ResourceClaim, ...]  # of the first of them
     placed: tuple[SelectorRequirement, ...]  # where devices can be used that are allocated already
     node: str = ""  # the only one where they can
+    lead: str = ""  # the row of the first pod that it shares claims with, which asks for the devices of all
 
     @property
     def least(self) -> int:
@@ -91,34 +99,49 @@ class Demand:
     sorts: dict[bytes, Sort] = field(default_factory=dict)
     by_pod: dict[str, Sort] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # pod -> why
+    # Pods that share claims which are still to be allocated, by key: the first pod of theirs, and how many.
+    bundles: dict[str, tuple[str, int]] = field(default_factory=dict)
     loose: set[str] = field(default_factory=set)  # rows that may count fewer pods than a better choice serves
     # By row: claims of as many such pods as were counted so far.
     _copies: dict[str, list[tuple[ResourceClaim, ...]]] = field(default_factory=dict)
+    _looks: dict[str, int] = field(default_factory=dict)  # by row: what was looked at for it
     _nodes: dict[str, ExistingNode] = field(default_factory=dict)  # by name, as the search sees it
     # By identity: each type with what the search sees of it.
     _types: dict[int, tuple[InstanceType, InstanceType]] = field(default_factory=dict)
 
     @cached_property
     def ledger(self) -> Ledger:
-        """What pods with a place hold, and no more; others are made `fresh` from it."""
+        """What pods with a place hold, and no more; others are made `fresh` from it.
+
+        A pod that is asked for and is still on a node, as those are that consolidation would move, holds
+        nothing there: it would have no other place then.
+        """
+        asked = {pod.key for pod in self.problem.pods if claims_devices(pod)}
         kinds = {kind.name: kind.devices for pool in self.problem.pools for kind in pool.instance_types}
         found = Ledger(World.of(self.devices, kinds, self.problem.options.well_known))
         for node in self.problem.nodes:
-            found.settle(node, self.devices.claims)
+            found.settle(node, self.devices.claims, asked)
         return found
 
     def read(self) -> None:
         """Sort the pods by what they claim; pods that cannot be planned are refused, with the reason."""
-        users: dict[str, str] = {}
-        for pod in self.problem.pods:
-            if not claims_devices(pod):
-                continue
-            reason = self._read(pod, users)
-            if reason:
-                self.refused[pod.key] = reason
+        found = {pod.key: pod for pod in self.problem.pods if claims_devices(pod)}
+        fresh: dict[str, list[str]] = {}  # by pod: claims that are still to be allocated
+        fixed: dict[str, tuple[tuple[SelectorRequirement, ...], str]] = {}
+        for key, pod in found.items():
+            if reason := self._read(pod, fresh, fixed):
+                self.refused[key] = reason
+        for pods in _sharing(fresh):
+            self._sorted(pods, fresh, fixed)
 
-    def _read(self, pod: Pod, users: dict[str, str]) -> str:
-        claims: list[ResourceClaim] = []
+    def _read(
+        self,
+        pod: Pod,
+        fresh: dict[str, list[str]],
+        fixed: dict[str, tuple[tuple[SelectorRequirement, ...], str]],
+    ) -> str:
+        """Which claims it needs devices for, and where those are that it has some for; or why it waits."""
+        mine: list[str] = []
         placed: list[SelectorRequirement] = []
         node = ""
         for key in claim_keys(pod):
@@ -126,25 +149,58 @@ class Demand:
             if claim is None:
                 return MISSING.format(claim=key)
             allocation = claim.status.allocation
-            if allocation is None:
-                other = users.setdefault(key, pod.key)
-                if other != pod.key:
-                    return SHARED.format(claim=key, pod=other)
-                claims.append(claim)
-            elif here := pinned(claim):
+            if here := self.ledger.node_of(claim):
                 if node not in ("", here):
                     return APART.format(node=here, other=node)
                 node = here
+            elif allocation is None:
+                mine.append(key)
             elif allocation.node_selector is not None:
                 for term in allocation.node_selector.node_selector_terms:
                     placed += term.match_expressions
-        content = written([claim.spec for claim in claims]) + written(placed) + node.encode()
+        fresh[pod.key], fixed[pod.key] = mine, (tuple(placed), node)
+        return ""
+
+    def _sorted(
+        self,
+        pods: list[str],
+        fresh: Mapping[str, list[str]],
+        fixed: Mapping[str, tuple[tuple[SelectorRequirement, ...], str]],
+    ) -> None:
+        """Pods that share claims: the first asks for all devices, the others for a place on the same node.
+
+        Where devices can be used from any node, no more than the first has to have some.
+        """
+        claims = [
+            self.devices.claims[key] for key in dict.fromkeys(key for pod in pods for key in fresh[pod])
+        ]
+        first = self.by_pod[pods[0]] = self._sort(claims, *fixed[pods[0]])
+        if len(pods) > 1 and not self._anywhere(claims):
+            self.bundles.update(dict.fromkeys(pods, (pods[0], len(pods))))
+        for pod in pods[1:]:
+            self.by_pod[pod] = self._sort([], *fixed[pod], first.row)
+
+    def _sort(
+        self,
+        claims: Collection[ResourceClaim],
+        placed: tuple[SelectorRequirement, ...],
+        node: str,
+        lead: str = "",
+    ) -> Sort:
+        content = written([claim.spec for claim in claims]) + written(placed) + f"{node}/{lead}".encode()
         sort = self.sorts.get(content)
         if sort is None:
             row = f"{ROW}{len(self.sorts)}" if claims else ""
-            sort = self.sorts[content] = Sort(row, tuple(claims), tuple(placed), node)
-        self.by_pod[pod.key] = sort
-        return ""
+            sort = self.sorts[content] = Sort(row, tuple(claims), placed, node, lead)
+        return sort
+
+    def _anywhere(self, claims: Collection[ResourceClaim]) -> bool:
+        """True iff devices that every node can use are enough for the claims."""
+        try:
+            self.ledger.fresh().allocate(Target("", ("",)), claims)
+        except AllocationError:
+            return False
+        return True
 
     def encoded(self, alone: Collection[str]) -> Problem:
         """The problem without claims; pods of the rows in `alone` share no node with others that claim."""
@@ -180,17 +236,24 @@ class Demand:
         kind: Callable[[InstanceType], InstanceType],
         node: Callable[[ExistingNode], ExistingNode],
     ) -> Problem:
-        specs: dict[tuple[int, int], PodSpec] = {}
+        specs: dict[tuple[int, int, str], PodSpec] = {}
         pods = []
         for pod in asked:
             if pod.key in self.refused:
                 continue
             sort = self.by_pod.get(pod.key)
             if sort is not None:
-                memo = id(pod.spec), id(sort)
+                bundle, _ = self.bundles.get(pod.key, ("", 0))
+                if bundle in self.refused:
+                    continue
+                memo = id(pod.spec), id(sort), bundle
                 if memo not in specs:
-                    specs[memo] = _rewritten(pod.spec, sort, sort.row in alone)
+                    specs[memo] = _rewritten(pod.spec, sort, sort.row in alone, bundle)
                 pod = msgspec.structs.replace(pod, spec=specs[memo])
+                if bundle:
+                    marks = {**pod.metadata.labels, _WITH: bundle}
+                    meta = msgspec.structs.replace(pod.metadata, labels=marks)
+                    pod = msgspec.structs.replace(pod, metadata=meta)
             pods.append(pod)
         pools = tuple(
             replace(pool, instance_types=tuple(map(kind, pool.instance_types))) for pool in self.problem.pools
@@ -250,6 +313,14 @@ class Demand:
         return {**rows, _ALONE: _PLENTY, _TAKEN: devices} if rows else {}
 
     def _served(self, target: Target, sort: Sort) -> int:
+        before = self.ledger.looked
+        if self._looks.get(sort.row, 0) >= MOST_LOOKS_OF_KIND:
+            return 0
+        served = self._tried(target, sort)
+        self._looks[sort.row] = self._looks.get(sort.row, 0) + self.ledger.looked - before
+        return served
+
+    def _tried(self, target: Target, sort: Sort) -> int:
         ledger = self.ledger.fresh()
         copies = self._copies.setdefault(sort.row, [])
         for number in range(MOST_COUNTED):
@@ -284,7 +355,7 @@ class Demand:
         drivers: set[str] = set()
         for pod in pods:
             sort = self.by_pod.get(pod)
-            if sort is None or not sort.row:
+            if sort is None or not (sort.row or sort.lead):
                 continue
             claims = [self.devices.claims[key] for key in self._keys[pod]]
             try:
@@ -307,6 +378,21 @@ class Demand:
     @cached_property
     def _keys(self) -> dict[str, tuple[str, ...]]:
         return {pod.key: claim_keys(pod) for pod in self.problem.pods if pod.key in self.by_pod}
+
+    def refuse(self, failed: Mapping[str, str]) -> None:
+        """None of these is planned for again, nor any that shares claims with one."""
+        self.refused |= failed
+        lost = {self.bundles[pod][0]: why for pod, why in failed.items() if pod in self.bundles}
+        for pod, (first, _) in self.bundles.items():
+            if first in lost:
+                self.refused.setdefault(pod, lost[first])
+
+    def with_mates(self, pod: str, reason: str) -> str:
+        """The reason why it waits, after which others it shares claims with."""
+        if pod not in self.bundles:
+            return reason
+        others = self.bundles[pod][1] - 1
+        return "; ".join(filter(None, (SHARED.format(number=others, s="s" * (others > 1)), reason)))
 
     def nearest(self, pod: str) -> str:
         """Why no type serves the pod's claims; "" where one does."""
@@ -364,8 +450,10 @@ def _told(error: AllocationError) -> str:
     return text if near is None else f"{text}; nearest: {near}"
 
 
-def _rewritten(spec: PodSpec, sort: Sort, alone: bool) -> PodSpec:
-    """The pod as the search sees it: rows instead of claims, and where allocated devices are as a demand."""
+def _rewritten(spec: PodSpec, sort: Sort, alone: bool, bundle: str) -> PodSpec:
+    """The pod as the search sees it: rows instead of claims, and where allocated devices are as a demand; it
+    is near the others that it shares claims with.
+    """
     rows = {}
     if sort.row:
         amounts = {sort.row: 1, _ALONE: _PLENTY if alone else 1, _TAKEN: sort.least}
@@ -382,6 +470,8 @@ def _rewritten(spec: PodSpec, sort: Sort, alone: bool) -> PodSpec:
         for one in spec.init_containers
     )
     affinity = _placed(spec.affinity, sort.placed) if sort.placed else spec.affinity
+    if bundle:
+        affinity = _near(affinity, bundle)
     return msgspec.structs.replace(
         spec, containers=tuple(containers), init_containers=inits, resource_claims=(), affinity=affinity
     )
@@ -396,6 +486,35 @@ def _placed(affinity: Affinity | None, placed: tuple[SelectorRequirement, ...]) 
     )
     required = NodeSelector(node_selector_terms=joined)
     return msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(near, required=required))
+
+
+def _near(affinity: Affinity | None, bundle: str) -> Affinity:
+    affinity = affinity or Affinity()
+    others = affinity.pod_affinity or PodAffinity()
+    term = PodAffinityTerm(topology_key=HOSTNAME, label_selector=LabelSelector(match_labels={_WITH: bundle}))
+    near = msgspec.structs.replace(others, required=(*others.required, term))
+    return msgspec.structs.replace(affinity, pod_affinity=near)
+
+
+def _sharing(claims: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Pods with claims in common, directly or by way of others; each with its own is alone."""
+    users: dict[str, list[str]] = {}
+    for pod, keys in claims.items():
+        for key in keys:
+            users.setdefault(key, []).append(pod)
+    seen: set[str] = set()
+    for start in claims:
+        if start in seen:
+            continue
+        seen.add(start)
+        found = [start]
+        for pod in found:  # which grows
+            for key in claims[pod]:
+                for other in users.pop(key, ()):
+                    if other not in seen:
+                        seen.add(other)
+                        found.append(other)
+        yield found
 
 
 def in_rows(problem: Problem) -> Problem:
@@ -427,12 +546,12 @@ def solved_with_devices(problem: Problem, work: int, ask: Ask) -> Plan:
         plan, failed = demand.checked(questions.plan(demand.encoded(alone)))
         if not failed:
             break
-        lonely = {demand.by_pod[pod].row for pod in failed}
+        lonely = {demand.by_pod[pod].row or demand.by_pod[pod].lead for pod in failed}
         if number >= _ROUNDS:  # each round has fewer claims then
-            of_them = (pod for pod, sort in demand.by_pod.items() if sort.row in lonely)
+            of_them = (pod for pod, sort in demand.by_pod.items() if (sort.row or sort.lead) in lonely)
             failed = {pod: failed.get(pod, _IN_VAIN) for pod in of_them}
         if lonely <= alone or number >= _ROUNDS - 2:
-            demand.refused |= failed
+            demand.refuse(failed)
         alone |= lonely
     if plan.claims and (alone or demand.loose):
         placed = {pod for claim in plan.claims for pod in claim.pods}
@@ -443,7 +562,7 @@ def solved_with_devices(problem: Problem, work: int, ask: Ask) -> Plan:
             bound = questions.plan(replace(asked, places=False))
         plan = replace(plan, cost=Cost(plan.cost.hourly, bound.cost.lower_bound), proof=bound.proof)
     left = [_with_reason(one, demand) for one in plan.unschedulable]
-    left += [Unschedulable(pod, reason) for pod, reason in demand.refused.items()]
+    left += [Unschedulable(pod, demand.with_mates(pod, reason)) for pod, reason in demand.refused.items()]
     return replace(plan, unschedulable=tuple(sorted(left, key=lambda one: one.pod)), work=questions.used)
 
 
@@ -453,6 +572,8 @@ def _with_reason(item: Unschedulable, demand: Demand) -> Unschedulable:
     sort = demand.by_pod.get(item.pod)
     if sort is not None and sort.node:
         near = near or PINNED.format(node=sort.node)
+    if item.pod in demand.bundles:
+        near = demand.with_mates(item.pod, near or demand.nearest(demand.bundles[item.pod][0]))
     if near:
         return Unschedulable(item.pod, near)
     pools = {name: _SHOWN_ROW.sub("", text) for name, text in item.pools.items()}
