@@ -16,6 +16,7 @@ CHANGED = {
     "disruption": {"budgets": [{"nodes": "100%"}]},
 }
 # Two pods on two nodes; the marked one must be deleted, as it may not be evicted. The third goes soon.
+# Each waits to be told that it stays off spot.
 POD = """
 apiVersion: v1
 kind: Pod
@@ -23,8 +24,9 @@ metadata:
   name: {name}
   namespace: rights
   labels: {{app: rights}}
-  annotations: {{karpenter.sh/do-not-disrupt: "{marked}"}}
+  annotations: {{karpenter.sh/do-not-disrupt: "{marked}", dovetail.dev/on-demand: "1"}}
 spec:
+  schedulingGates: [{{name: dovetail.dev/on-demand}}]
   terminationGracePeriodSeconds: 0
   nodeSelector: {{karpenter.sh/nodepool: rights}}
   affinity:

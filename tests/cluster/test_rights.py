@@ -46,7 +46,7 @@ SPREADS = json.dumps(
 def test_the_charts_rights_are_enough_and_none_is_too_many(cluster: ControlPlane, tmp_path: Path) -> None:
     where = ("--namespace", SPACE, "--create-namespace")
     spreads = ("--set-json", f"settings.schedulerConfig={SPREADS}")
-    gates = ("--set", "settings.featureGates.nodeOverlay=true")
+    gates = ("--set", "settings.featureGates.nodeOverlay=true,settings.onDemandShares=true")
     settings = ("--set", "settings.provider=kwok", *spreads, *gates, "--set", "replicas=0")
     cluster.run("helm", "install", "dovetail", str(CHARTS / "dovetail"), *where, *settings)
     cluster.run(
@@ -55,7 +55,7 @@ def test_the_charts_rights_are_enough_and_none_is_too_many(cluster: ControlPlane
     cluster.run("kubectl", "apply", "-f", "-", stdin=OVERLAY)
     config = as_the_charts_account(cluster, tmp_path, "dovetail")
     flags = ("--provider", "kwok", "--kubeconfig", str(config), "--scheduler-config", SPREADS)
-    flags = (*flags, "--feature-gates", "NodeOverlay=true")
+    flags = (*flags, "--feature-gates", "NodeOverlay=true", "--on-demand-shares", "true")
     with Controller(cluster, tmp_path, *flags, SYSTEM_NAMESPACE=SPACE) as controller:
         live_through_everything(cluster)
         assert controller.stop() == 0

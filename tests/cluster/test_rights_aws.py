@@ -21,13 +21,14 @@ def test_the_charts_rights_on_aws_are_enough_and_none_is_too_many(
 ) -> None:
     define(cluster)
     where = ("--namespace", SPACE, "--create-namespace")
-    queue = ("--set", f"settings.interruptionQueue={CLUSTER}")
+    queue = ("--set", f"settings.interruptionQueue={CLUSTER},settings.onDemandShares=true")
     settings = ("--set", f"settings.clusterName={CLUSTER}", *queue, "--set", "replicas=0", "--skip-crds")
     names = ("--set", f"fullnameOverride={NAME}", "--set", f"serviceAccount.name={NAME}")
     cluster.run("helm", "install", NAME, str(CHARTS / "dovetail"), *where, *settings, *names)
     cluster.run("kubectl", "apply", "-f", "-", stdin=pool("rights"))
     config = as_the_charts_account(cluster, tmp_path, NAME)
     flags = ("--provider", "aws", "--cluster-name", CLUSTER, "--interruption-queue", CLUSTER)
+    flags = (*flags, "--on-demand-shares", "true")
     with on_moto(cluster) as environment, joining(cluster, "rights"):
         variables = {**environment, "SYSTEM_NAMESPACE": SPACE}
         with Controller(cluster, tmp_path, *flags, "--kubeconfig", str(config), **variables) as controller:
