@@ -227,15 +227,20 @@ def worst(found: Sequence[tuple[PlannedClaim, str]]) -> tuple[int, int]:
 
 
 @given(
-    st.lists(st.sampled_from(["spot", "on-demand", "both"]), max_size=12),
+    st.lists(
+        st.tuples(
+            st.sampled_from([("spot",), ("on-demand",), ("spot", "on-demand")]),
+            st.sampled_from([("small",), ("small", "large"), ("small", "large", "huge")]),
+        ),
+        max_size=12,
+    ),
     st.integers(0, 200),
     st.integers(0, 2000),
 )
-def test_whatever_the_cloud_chooses_is_within_the_room(kinds: list[str], cpu: int, cents: int) -> None:
-    claims = [
-        claim(f"p-{at}", sold_as=("spot", "on-demand") if each == "both" else (each,))
-        for at, each in enumerate(kinds)
-    ]
+def test_whatever_the_cloud_chooses_is_within_the_room(
+    kinds: list[tuple[tuple[str, ...], tuple[str, ...]]], cpu: int, cents: int
+) -> None:
+    claims = [claim(f"p-{at}", types=types, sold_as=sold_as) for at, (sold_as, types) in enumerate(kinds)]
     found = admit(counting(), claims, {CPU: cpu * 1000, MONEY: cents * CENT})
     assert [one.name for one, _ in found] == [one.name for one in claims]
     most = worst(found)
@@ -270,6 +275,9 @@ def test_capacity_type_and_zone_are_settled_only_where_nothing_else_helps() -> N
     assert found.requirements.get(labels.CAPACITY_TYPE).values == {"spot", "on-demand"}
     ((found, _),) = admit(counting(), [claim()], {CPU: 4000, MONEY: 6 * CENT})
     assert (found.instance_types, found.worst) == (("small", "large"), 6 * CENT)
+    assert found.requirements.get(labels.CAPACITY_TYPE).values == {"spot"}
+    ((found, _),) = admit(counting(), [claim(types=("small", "large"))], {CPU: 4000, MONEY: 6 * CENT})
+    assert (found.instance_types, found.worst) == (("small", "large"), 6 * CENT)  # all of them, as spot
     assert found.requirements.get(labels.CAPACITY_TYPE).values == {"spot"}
     ((found, _),) = admit(counting(), [claim()], {CPU: 4000, MONEY: 4 * CENT})
     assert (found.instance_types, found.worst) == (("small",), 3 * CENT)

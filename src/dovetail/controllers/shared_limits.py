@@ -135,7 +135,7 @@ def narrowed(claim: PlannedClaim, ways: Sequence[Way], most: Resources) -> Admit
     large = _too_large(ways, most)
     ways = [way for way in ways if way.kind.name not in large]
     kept = tuple(dict.fromkeys(way.kind.name for way in ways))
-    if claim.instance_types == kept:
+    if claim.instance_types == kept and wanted is claim.requirements:
         return claim, ""
     for item in wanted:
         values = {value for way in ways for value in way.kind.requirements.get(item.key).values}
