@@ -11,7 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dovetail.cli.group_shares import shares_of
 from dovetail.cli.main import run
+from dovetail.model.on_demand import Share
 from dovetail.reading.nodegroups import NodeGroup, node_groups
 
 _TAGS = "k8s.io/cluster-autoscaler/node-template/"
@@ -128,6 +130,7 @@ CASES: dict[str, tuple[dict[str, Any], list[NodeGroup]]] = {
                 (("dedicated", "web", "NoSchedule"),),
                 spot=True,
                 cluster="shop",
+                above=20,
             )
         ],
     ),
@@ -181,6 +184,67 @@ def test_pods_beside_them_are_planned_for(
     assert answer["pods"]["onNewNodes"] == 1
     assert answer["region"] == ("eu-north-1" if case == "eksctl" else "us-west-2")
     assert "where no NodePool is given, those that are assumed buy what their nodes are like" in printed.err
+
+
+def _mixed(name: str, prefix: str = "onDemand", **shares: Any) -> dict[str, Any]:
+    shares = {f"{prefix}{key}": value for key, value in shares.items()}
+    if prefix == "onDemand":
+        return {"name": name, "instancesDistribution": {"instanceTypes": ["m5.large"], **shares}}
+    return {"AutoScalingGroupName": name, "MixedInstancesPolicy": {"InstancesDistribution": shares}}
+
+
+_BASE, _ABOVE = "BaseCapacity", "PercentageAboveBaseCapacity"
+
+
+@pytest.mark.parametrize(
+    ("shares", "annotation", "who"),
+    [
+        ({_BASE: 2, _ABOVE: 30}, "2 + 30%", "1 node group that keeps 2 machines and 30% of the others"),
+        ({_BASE: 1, _ABOVE: 0}, "1", "1 node group that keeps 1 machine off spot: web"),
+        ({_ABOVE: 45}, "45%", "1 node group that keeps 45% of the machines off spot: web"),
+        ({_BASE: 0, _ABOVE: 0}, "", ""),
+        ({_BASE: 3, _ABOVE: 100}, "", ""),
+        ({_BASE: 3}, "", ""),  # of what is not said all is on demand
+        ({}, "", ""),
+        ({_BASE: -1, _ABOVE: 30}, "", ""),
+        ({_BASE: "2", _ABOVE: 30}, "", ""),
+        ({_BASE: True, _ABOVE: 30}, "", ""),
+        ({_BASE: 2, _ABOVE: 30.5}, "", ""),
+        ({_BASE: 2, _ABOVE: -5}, "", ""),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["onDemand", "OnDemand"])
+@pytest.mark.parametrize("command", [["plan", "--region", "us-east-1"], ["convert"]])
+def test_what_they_keep_off_spot_is_told_as_their_pods_say_it(
+    command: list[str],
+    prefix: str,
+    shares: dict[str, Any],
+    annotation: str,
+    who: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    group = _mixed("web", prefix, **shares)
+    document: dict[str, Any] = {"AutoScalingGroups": [group]}
+    if prefix == "onDemand":
+        document = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "nodeGroups": [group]}
+    (tmp_path / "groups.json").write_text(json.dumps(document))
+    run([command[0], "-f", str(tmp_path / "groups.json"), *command[1:]])
+    shown = capsys.readouterr().err
+    assert (f'write the annotation dovetail.dev/on-demand: "{annotation}" and' in shown) == bool(annotation)
+    assert ("off spot" in shown) == bool(annotation)
+    assert who in shown
+    if annotation:
+        assert str(Share.read(annotation)) == annotation
+
+
+def test_groups_that_keep_the_same_off_spot_are_told_together() -> None:
+    groups = [_mixed(name, **{_BASE: 2, _ABOVE: 30}) for name in ("web", "api", "web")]
+    document = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig"}
+    both = node_groups({**document, "nodeGroups": [*groups, _mixed("batch", **{_ABOVE: 50})]})[1]
+    first, second = shares_of(both)
+    assert first.startswith("2 node groups that keep 2 machines and 30% of the others off spot: web and api.")
+    assert second.startswith("1 node group that keeps 50% of the machines off spot: batch. ")
 
 
 def test_their_pools_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,10 +17,12 @@ from dovetail.api.generations.editing import ABSENT, Change, Document, Editor, s
 from dovetail.api.generations.upgrade import Trouble, Upgraded, downgrade, upgrade
 from dovetail.api.generations.written import Layout, layout, styled, write
 from dovetail.base.errors import InputError, InputErrors
+from dovetail.cli.group_shares import shares_of
 from dovetail.reading.generations import admit_old
 from dovetail.reading.jsontext import read_json
 from dovetail.reading.kinds import group_of, unknown_kind
 from dovetail.reading.located import Located, compose
+from dovetail.reading.nodegroups import node_groups
 from dovetail.reading.paths import at
 from dovetail.reading.terraform import read_terraform, separator
 from dovetail.reading.yamltext import read_yaml
@@ -99,6 +101,8 @@ def convert_texts(
     lines, troubles = [], []
     for part in parts:
         lines += [line for result in part.results for line in _lines(part, result)]
+        place = f"{part.located.source}:{part.located.line}"
+        lines += [f"{place} note: {text}" for text in shares_of(node_groups(part.value)[1])]
         reported = [line for result in part.results for line in _reported(part, result.troubles)]
         lines += reported
         troubles += reported

@@ -258,11 +258,12 @@ def read_manifests(
     """The manifests that -f names, laid `onto` others; what a user should know of them is said."""
     from dovetail.base.collector import uncollected
     from dovetail.cli import messages
+    from dovetail.cli.group_shares import shares_of
     from dovetail.reading import read, without_auto_mode
 
     with uncollected():
         reading = without_auto_mode(read(paths, recursive=recursive, strict=strict, onto=onto))
-    for line in reading.notes:
+    for line in (*reading.notes, *shares_of(reading.node_groups)):
         messages.note(line)
     return reading
 

@@ -66,6 +66,7 @@ def replay(
     from rich.console import Console
 
     from dovetail.cli.assumed_pool import with_pool
+    from dovetail.cli.group_shares import shares_of
     from dovetail.cli.plan_input import asks_for_nodes, refuse_twins
     from dovetail.cli.region import refuse_unknown_region, resolve
     from dovetail.cli.runs_output import time_of
@@ -91,7 +92,7 @@ def replay(
     length = time_of(until)
     check_target(report)
     reading = read(list(snapshot))
-    for line in reading.notes:
+    for line in (*reading.notes, *shares_of(reading.node_groups)):
         note(line)
     refuse_twins(reading.manifests)
     reading, assumed_pools = with_pool(reading)

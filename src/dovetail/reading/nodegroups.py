@@ -28,6 +28,9 @@ class NodeGroup:
     arm: bool = False
     cluster: str = ""
     region: str = ""
+    # Of a group that mixes both: so many instances, and percent of the others, are on demand.
+    base: int = 0
+    above: int = 0
 
 
 def node_groups(document: Any) -> tuple[str, tuple[NodeGroup, ...]]:
@@ -84,12 +87,20 @@ def _of_eksctl(document: Document) -> Iterator[NodeGroup]:
                 any(map(_ARM.match, types)),
                 str(meta.get("name") or ""),
                 str(meta.get("region") or ""),
+                *_mixture(mixed, "onDemand"),
             )
 
 
 def _on_demand_share(mixed: Document, prefix: str) -> float:
     share = mixed.get(f"{prefix}PercentageAboveBaseCapacity", 100)
     return share if isinstance(share, int | float) else 100
+
+
+def _mixture(mixed: Document, prefix: str) -> tuple[int, int]:
+    """What of the group is on demand, as (base, percent above it); (0, 0) where all is of one kind."""
+    base, above = mixed.get(f"{prefix}BaseCapacity", 0), _on_demand_share(mixed, prefix)
+    valid = type(base) is int and type(above) is int and base >= 0 and 0 <= above < 100
+    return (base, int(above)) if valid else (0, 0)
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
@@ -157,6 +168,7 @@ def _of_scaling(group: Document) -> NodeGroup:
         any(map(_ARM.match, types)),
         _cluster(tags),
         region[1] if region else "",
+        *_mixture(shares, "OnDemand"),
     )
 
 
