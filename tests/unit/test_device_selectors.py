@@ -82,6 +82,93 @@ def test_is_true_of_the_device(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        # Fields and items that need not be there; what follows one need not be there either.
+        f'{OWN}.?model.orValue("") == "NVIDIA A100-SXM4" && {OWN}.?missing.orValue("x") == "x"',
+        f"{OWN}.?healthy.orValue(false)",
+        f'{OWN}[?"index"].hasValue() && !{OWN}[?"missing"].hasValue()',
+        f"{OWN}.?compute.value().major() == 8",
+        f'{MEMORY.replace(".memory", ".?memory")}.orValue(quantity("0")).isGreaterThan(quantity("1Gi"))',
+        'device.?driver == optional.of("gpu.example.com")',
+        'device.attributes[?"gpu.example.com"].model == optional.of("NVIDIA A100-SXM4")',
+        'device.attributes[?"gpu.example.com"].missing.further == optional.none()',
+        'device.attributes[?"elsewhere.example.com"].?x == optional.none()',
+        'device.attributes["elsewhere.example.com"].?x.orValue(3) == 3',
+        "[1, 2][?1] == optional.of(2) && [1, 2][?2] == optional.none() && [1][?-1] == optional.none()",
+        "{'a': {'b': 1}}.?a.b == optional.of(1) && {'a': {'b': 1}}.?a['c'] == optional.none()",
+        "{'a': [1]}[?'a'][0].orValue(2) == 1 && dyn(1).?a == optional.none()",
+        "has({'a': {'b': 1}}.?a.b) && !has({'a': {'b': 1}}.?a.c)",
+        # What is made of them.
+        "optional.of(1) != optional.of(2) && optional.of(1) == optional.of(1.0) && optional.of(1) != 1",
+        "optional.none() == optional.none() && optional.of(null).hasValue()",
+        "optional.ofNonZeroValue('') == optional.none() && optional.ofNonZeroValue('a').value() == 'a'",
+        "[0, false, 0.0, 0u, b'', [], {}, null].all(z, !optional.ofNonZeroValue(z).hasValue())",
+        "optional.none().or(optional.of(2)).orValue(3) == 2",
+        "optional.of(1).or(optional.of(2)).value() == 1",
+        "optional.of(1).orValue(1 / 0) == 1 && optional.of(1).or(optional.of(1 / 0)).hasValue()",
+        "optional.of(2).optMap(v, v * 2) == optional.of(4)",
+        "optional.none().optMap(v, v / 0) == optional.none()",
+        "optional.of({'a': 1}).optFlatMap(m, m.?a) == optional.of(1)",
+        "optional.of({'a': 1}).optFlatMap(m, m.?b) == optional.none()",
+        "(true ? optional.of(1) : optional.none()).value() == 1",
+        # Items of lists and maps that are left out.
+        "[1, ?optional.of(2), ?optional.none(), 4] == [1, 2, 4] && [?optional.none()].size() == 0",
+        "{'a': 1, ?'b': optional.of(2), ?'c': optional.none()} == {'a': 1, 'b': 2}",
+        f"[?{OWN}.?index, ?{OWN}.?missing] == [3] && [{OWN}.?index][0].value() == 3",
+        f"[{OWN}.?index, {OWN}.?missing].exists(o, o.orValue(4) == 4)",
+    ],
+)
+def test_what_may_be_missing(text: str) -> None:
+    assert matches(text) is True
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("optional.none().value() == 1", "optional.none() dereference"),
+        (f"{OWN}.?missing.value() == 1", "optional.none() dereference"),
+        (f"{OWN}.model.orValue('') == ''", "no such overload"),
+        (f"[?{OWN}.model].size() == 1", "no such overload"),
+        (f"{OWN}.?broken.orValue(1) == 1", "is not a version"),
+        (f"{OWN}.?model.orValue('')", "is string, not bool"),
+        ("[1][?dyn('a')].hasValue()", "no such overload"),
+        ("{?'a': optional.of(1), ?'a': optional.none()} == {}", "repeated key a"),
+    ],
+)
+def test_what_may_be_missing_has_no_answer(text: str, fault: str) -> None:
+    with pytest.raises(EvaluationError, match=re.escape(fault)):
+        matches(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("device.?node.hasValue()", "undefined field 'node'"),
+        ("'a'.?b == 1", "type 'string' does not support field selection"),
+        ("[?1] == [1]", "expected type 'optional_type(dyn)' but found 'int'"),
+        ("{?'a': 1} == {}", "expected type 'optional_type(dyn)' but found 'int'"),
+        ("size(?optional.of(1)) == 1", "syntax error"),
+        ("device.?driver()", "an operator or the end is missing"),
+        ("optional.of() == 1", "undeclared reference to 'optional.of'"),
+        ("optional.some(1) == 1", "undeclared reference to 'optional.some'"),
+        ("device.driver.orValue('') == ''", "found no matching overload for 'orValue' applied to 'string'"),
+        ("device.?driver.orValue(1) == 1", "applied to '(optional_type(string), int)'"),
+        ("optional.of(1).or(2) == 1", "found no matching overload for 'or' applied to 'int'"),
+        ("device.?driver", "not optional_type(string)"),
+        ("device.?driver + 'a' == 'a'", "applied to '(optional_type(dyn), string)'"),
+        ("has(device.?driver)", "invalid argument to has() macro"),
+        ("optional.of(1).optMap(2, 3) == 1", "must be a simple identifier"),
+        ("optional.of(1).optFlatMap(v, v) == 1", "'optFlatMap' applied to 'int'"),
+    ],
+)
+def test_what_may_be_missing_is_checked_when_it_is_compiled(text: str, fault: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        selector(text)
+    assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("", "syntax error"),

@@ -17,8 +17,10 @@ from dovetail.devices.cel_library import (
     TYPES,
     EvaluationError,
     Meter,
+    Optional,
     Overload,
     bare,
+    is_zero,
     key_of,
     type_of,
 )
@@ -45,7 +47,11 @@ _ELEMENTS = {
 }
 _OPEN = frozenset({"any", "dyn"})  # types of values that are only known once there are some
 
+_MAYBE = "optional "  # before the type of the value
+_OPTIONAL_PARTS = {"hasValue": 1, "value": 1, "or": 2, "orValue": 2}  # with the target
+
 Scope = dict[str, Any]
+Get = Callable[[Any, Any], Any]
 Code = Callable[["_Run"], Any]
 
 
@@ -82,7 +88,7 @@ def _compiled(text: str) -> Selector | str:
     except RecursionError:
         return "the expression is nested too deeply"
     if kind not in ("bool", "any"):
-        return f"must evaluate to bool or the unknown type, not {SHOWN.get(kind, kind)}"
+        return f"must evaluate to bool or the unknown type, not {_shown(kind)}"
     return Selector(text, code)
 
 
@@ -121,49 +127,64 @@ class _Compiler:
             raise CompileError(f"undeclared reference to '{name}' (in container '')")
         return names[name], lambda run: run.scope[name]
 
-    def _select(self, part: Tree, names: Types) -> tuple[str, Code]:
+    def _select(self, part: Tree, names: Types, get: Get | None = None) -> tuple[str, Code]:
         kind, target = self.visit(part.parts[0], names)
-        name = part.name
-        if kind in _FIELDS and name not in _FIELDS[kind]:
+        inner, name, get = _inner(kind), part.name, get or _item
+        if inner in _FIELDS and name not in _FIELDS[inner]:
             raise CompileError(f"undefined field '{name}'")
-        if kind not in (*_FIELDS, *_ELEMENTS, *_OPEN, "map"):
-            raise CompileError(f"type '{SHOWN.get(kind, kind)}' does not support field selection")
-        return _FIELDS.get(kind, {}).get(name) or _ELEMENTS.get(kind, "dyn"), lambda run: _member(
-            target(run), name
-        )
+        if inner not in (*_FIELDS, *_ELEMENTS, *_OPEN, "map"):
+            raise CompileError(f"type '{_shown(kind)}' does not support field selection")
+        found = _FIELDS.get(inner, {}).get(name) or _ELEMENTS.get(inner, "dyn")
+        optional = get is _item_if_any or inner != kind
+        return (_MAYBE + found if optional else found), lambda run: get(target(run), name)
 
-    def _index(self, part: Tree, names: Types) -> tuple[str, Code]:
+    def _select_if(self, part: Tree, names: Types) -> tuple[str, Code]:
+        return self._select(part, names, _item_if_any)
+
+    def _index(self, part: Tree, names: Types, get: Get | None = None) -> tuple[str, Code]:
         kind, target = self.visit(part.parts[0], names)
         _, index = self.visit(part.parts[1], names)
-        if kind not in (*_ELEMENTS, *_OPEN, "map", "list"):
+        inner, get = _inner(kind), get or _item
+        if inner not in (*_ELEMENTS, *_OPEN, "map", "list"):
             raise CompileError("found no matching overload for '_[_]'")
+        found = _ELEMENTS.get(inner, "dyn")
+        optional = get is _item_if_any or inner != kind
+        return (_MAYBE + found if optional else found), lambda run: get(target(run), index(run))
 
-        def code(run: _Run) -> Any:
-            held, at = target(run), index(run)
-            if isinstance(held, list):
-                if isinstance(at, bool) or not isinstance(at, int):
-                    raise EvaluationError("no such overload")
-                if not 0 <= at < len(held):
-                    raise EvaluationError(f"index out of bounds: {at}")
-                return held[at]
-            return _member(held, at)
+    def _index_if(self, part: Tree, names: Types) -> tuple[str, Code]:
+        return self._index(part, names, _item_if_any)
 
-        return _ELEMENTS.get(kind, "dyn"), code
+    def _given(self, part: Tree, names: Types) -> tuple[str, Code]:
+        """An item of a list or map that is left out where it has no value."""
+        kind, item = self.visit(part.parts[0], names)
+        if not kind.startswith(_MAYBE) and kind not in _OPEN:
+            raise CompileError(f"expected type 'optional_type(dyn)' but found '{_shown(kind)}'")
+        return "dyn", lambda run: _optional(item(run))
 
     def _list(self, part: Tree, names: Types) -> tuple[str, Code]:
-        items = [self.visit(item, names)[1] for item in part.parts]
-        return "list", lambda run: [item(run) for item in items]
+        items = [(item.what == "given", self.visit(item, names)[1]) for item in part.parts]
+
+        def code(run: _Run) -> Any:
+            made: list[Any] = []
+            for given, item in items:
+                made += item(run).held if given else (item(run),)
+            return made
+
+        return "list", code
 
     def _map(self, part: Tree, names: Types) -> tuple[str, Code]:
         codes = [self.visit(item, names)[1] for item in part.parts]
+        given = [item.what == "given" for item in part.parts[1::2]]
 
         def code(run: _Run) -> Any:
             made: dict[Any, Any] = {}
-            for key, value in zip(codes[::2], codes[1::2], strict=True):
+            for key, value, optional in zip(codes[::2], codes[1::2], given, strict=True):
                 name = key_of(key(run))
                 if name in made:
                     raise EvaluationError(f"Failed with repeated key {bare(name)}")
-                made[name] = value(run)
+                found = value(run)
+                if not optional or found.held:
+                    made[name] = found.value if optional else found
             return made
 
         return "map", code
@@ -171,7 +192,8 @@ class _Compiler:
     def _if(self, part: Tree, names: Types) -> tuple[str, Code]:
         (kind, test), (first, yes), (second, no) = (self.visit(item, names) for item in part.parts)
         self._must_be_bool(kind, "_?_:_")
-        if first != second and not {first, second} & _OPEN:
+        both = _common(first, second)
+        if both is None:
             raise CompileError("found no matching overload for '_?_:_'")
 
         def code(run: _Run) -> Any:
@@ -180,7 +202,7 @@ class _Compiler:
                 raise EvaluationError("no such overload")
             return yes(run) if found else no(run)
 
-        return (first if first == second else "dyn"), code
+        return both, code
 
     def _and(self, part: Tree, names: Types) -> tuple[str, Code]:
         return self._logic(part, names, decides=False)
@@ -215,6 +237,12 @@ class _Compiler:
             and part.parts[1].what == "name"
         ):
             return self._macro(part, names)
+        if part.member and part.parts[0] == Tree("name", "optional") and "optional" not in names:
+            return self._optional_of(part, names)
+        if part.member and len(part.parts) == 3 and part.name in ("optMap", "optFlatMap"):
+            return self._mapped_if_any(part, names)
+        if part.member and len(part.parts) == _OPTIONAL_PARTS.get(part.name):
+            return self._of_optional(part, names)
         known = FUNCTIONS.get((part.name, part.member))
         if known is None:
             raise CompileError(f"undeclared reference to '{part.name}' (in container '')")
@@ -222,7 +250,7 @@ class _Compiler:
         kinds = [_plain(kind) for kind, _ in visited]
         fit = [one for one in known if _may_fit(one, kinds)]
         if not fit:
-            applied = ", ".join(SHOWN.get(kind, kind) for kind in kinds)
+            applied = ", ".join(map(_shown, kinds))
             raise CompileError(f"found no matching overload for '{part.name}' applied to '({applied})'")
         codes = [code for _, code in visited]
         results = {one.result for one in fit}
@@ -241,17 +269,84 @@ class _Compiler:
         if len(part.parts) != 1 or part.parts[0].what != "select":
             raise CompileError("invalid argument to has() macro")
         kind, target = self.visit(part.parts[0].parts[0], names)
-        name = part.parts[0].name
-        if kind in _FIELDS and name not in _FIELDS[kind]:
+        name, inner = part.parts[0].name, _inner(kind)
+        if inner in _FIELDS and name not in _FIELDS[inner]:
             raise CompileError(f"undefined field '{name}'")
 
         def code(run: _Run) -> Any:
             held = target(run)
+            if isinstance(held, Optional):
+                return bool(_item_if_any(held, name).held)
             if not isinstance(held, Mapping):
                 raise EvaluationError("no such overload")
             return name in held
 
         return "bool", code
+
+    def _optional_of(self, part: Tree, names: Types) -> tuple[str, Code]:
+        arguments = [self.visit(item, names) for item in part.parts[1:]]
+        if part.name == "none" and not arguments:
+            return _MAYBE + "dyn", lambda _: Optional()
+        if part.name not in ("of", "ofNonZeroValue") or len(arguments) != 1:
+            raise CompileError(f"undeclared reference to 'optional.{part.name}' (in container '')")
+        ((kind, value),) = arguments
+        if part.name == "of":
+            return _MAYBE + kind, lambda run: Optional((value(run),))
+
+        def code(run: _Run) -> Any:
+            found = value(run)
+            return Optional() if is_zero(found) else Optional((found,))
+
+        return _MAYBE + kind, code
+
+    def _of_optional(self, part: Tree, names: Types) -> tuple[str, Code]:
+        """hasValue, value, or, orValue; what is behind `or` is evaluated only where there is no value."""
+        (kind, target), *others = (self.visit(item, names) for item in part.parts)
+        inner = _inner(kind)
+        if inner == kind and kind not in _OPEN:
+            raise CompileError(f"found no matching overload for '{part.name}' applied to '{_shown(kind)}'")
+        if part.name == "hasValue":
+            return "bool", lambda run: bool(_optional(target(run)).held)
+        if part.name == "value":
+            return ("dyn" if inner == kind else inner), lambda run: _optional(target(run)).value
+        ((second, other),) = others
+        wrapped = part.name == "or"
+        if wrapped and not second.startswith(_MAYBE) and second not in _OPEN:
+            raise CompileError(f"found no matching overload for 'or' applied to '{_shown(second)}'")
+        both = _common(inner, _inner(second) if wrapped else second)
+        if both is None:
+            applied = f"({_shown(kind)}, {_shown(second)})"
+            raise CompileError(f"found no matching overload for '{part.name}' applied to '{applied}'")
+
+        def code(run: _Run) -> Any:
+            found = _optional(target(run))
+            if wrapped:
+                return found if found.held else _optional(other(run))
+            return found.value if found.held else other(run)
+
+        return (_MAYBE + both if wrapped else both), code
+
+    def _mapped_if_any(self, part: Tree, names: Types) -> tuple[str, Code]:
+        """optMap and optFlatMap: an expression of the value, if there is one."""
+        target, variable, body = part.parts
+        if variable.what != "name":
+            raise CompileError(f"{part.name}() variable name must be a simple identifier")
+        kind, value = self.visit(target, names)
+        inner, name, flat = _inner(kind), variable.name, part.name == "optFlatMap"
+        if inner == kind and kind not in _OPEN:
+            raise CompileError(f"found no matching overload for '{part.name}' applied to '{_shown(kind)}'")
+        made, then = self.visit(body, {**names, name: inner})
+        if flat and not made.startswith(_MAYBE) and made not in _OPEN:
+            raise CompileError(f"found no matching overload for 'optFlatMap' applied to '{_shown(made)}'")
+
+        def code(run: _Run) -> Any:
+            found = _optional(value(run))
+            if not found.held:
+                return found
+            result = then(_Run({**run.scope, name: found.value}, run.meter))
+            return _optional(result) if flat else Optional((result,))
+
+        return (made if flat else _MAYBE + made), code
 
     def _bind(self, part: Tree, names: Types) -> tuple[str, Code]:
         if len(part.parts) != 4 or part.parts[1].what != "name":
@@ -270,9 +365,7 @@ class _Compiler:
         target, variable, *rest = part.parts
         kind, items = self.visit(target, names)
         if kind not in ("list", "map", *_ELEMENTS, *_OPEN):
-            raise CompileError(
-                f"expression of type '{SHOWN.get(kind, kind)}' cannot be range of a comprehension"
-            )
+            raise CompileError(f"expression of type '{_shown(kind)}' cannot be range of a comprehension")
         within = {**names, variable.name: "string" if kind in _ELEMENTS else "dyn"}
         visited = [self.visit(item, within) for item in rest]
         macro, name = part.name, variable.name
@@ -295,7 +388,32 @@ class _Compiler:
         return ("list" if macro in ("map", "filter") else "bool"), _LOOPS[macro](codes, each)
 
 
+def _inner(kind: str) -> str:
+    """The type of the value that an optional one has; any other type as it is."""
+    return kind.removeprefix(_MAYBE) if kind.startswith(_MAYBE) else kind
+
+
+def _common(first: str, second: str) -> str | None:
+    """The type of what is one or the other; None if nothing is."""
+    if first == second:
+        return first
+    if {first, second} & _OPEN:
+        return "any" if "any" in (first, second) else "dyn"
+    if first.startswith(_MAYBE) and second.startswith(_MAYBE):
+        inner = _common(_inner(first), _inner(second))
+        return None if inner is None else _MAYBE + inner
+    return None
+
+
+def _shown(kind: str) -> str:
+    if kind.startswith(_MAYBE):
+        return f"optional_type({_shown(_inner(kind))})"
+    return SHOWN.get(kind, kind)
+
+
 def _plain(kind: str) -> str:
+    if kind.startswith(_MAYBE):
+        return "optional"
     if kind in _ELEMENTS:
         return "map"
     return "dyn" if kind in _OPEN else kind
@@ -307,14 +425,40 @@ def _may_fit(one: Overload, kinds: list[str]) -> bool:
     )
 
 
-def _member(held: Any, key: Any) -> Any:
-    if not isinstance(held, Mapping):
+def _item(held: Any, key: Any) -> Any:
+    """What a list or map has there; of an optional one an optional item."""
+    if isinstance(held, Optional):
+        return _item_if_any(held, key)
+    if not isinstance(held, list | Mapping):
         raise EvaluationError("no such overload")
-    name = key_of(key)
+    found = _item_if_any(held, key)
+    if not found.held:
+        raise EvaluationError(
+            f"index out of bounds: {key}" if isinstance(held, list) else f"no such key: {bare(key_of(key))}"
+        )
+    return found.value
+
+
+def _item_if_any(held: Any, key: Any) -> Optional:
+    """The same where it need not be there. What has no items at all has not this one."""
+    if isinstance(held, Optional):
+        return _item_if_any(held.value, key) if held.held else held
+    if isinstance(held, list):
+        if isinstance(key, bool) or not isinstance(key, int):
+            raise EvaluationError("no such overload")
+        return Optional((held[key],)) if 0 <= key < len(held) else Optional()
+    if not isinstance(held, Mapping):
+        return Optional()
     try:
-        return held[name]
+        return Optional((held[key_of(key)],))
     except KeyError:
-        raise EvaluationError(f"no such key: {bare(name)}") from None
+        return Optional()
+
+
+def _optional(value: Any) -> Optional:
+    if not isinstance(value, Optional):
+        raise EvaluationError("no such overload")
+    return value
 
 
 def _decided(codes: list[Code], run: _Run, decides: bool) -> bool:

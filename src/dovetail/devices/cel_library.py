@@ -34,6 +34,7 @@ SHOWN = {
     "attribute map": "map(string, any)",
     "capacity map": "map(string, kubernetes.Quantity)",
     "device": "kubernetes.DRADevice",
+    "optional": "optional_type(dyn)",
     **{name: name for name in ("bool", "int", "uint", "double", "string", "bytes", "dyn", "type")},
 }
 
@@ -50,6 +51,26 @@ TYPES = {name: TypeName(name) for name in ("bool", "int", "uint", "double", "str
 
 class EvaluationError(ValueError):
     """There is no answer for these values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be missing."""
+
+    held: tuple[Any, ...] = ()  # the value, or nothing
+
+    @property
+    def value(self) -> Any:
+        if not self.held:
+            raise EvaluationError("optional.none() dereference")
+        return self.held[0]
+
+
+def is_zero(value: Any) -> bool:
+    """True of what a type has before anything was put there: 0, false, "", none, what is empty."""
+    if isinstance(value, Optional):
+        return not value.held
+    return value is None or (isinstance(value, int | float | str | bytes | list | Mapping) and not value)
 
 
 class Meter:
@@ -120,6 +141,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (list, "list"),
     (Mapping, "map"),
     (bytes, "bytes"),
+    (Optional, "optional"),
 )
 
 
@@ -151,6 +173,8 @@ def equal(meter: Meter, left: Any, right: Any) -> bool:
         return len(left) == len(right) and all(equal(meter, a, b) for a, b in zip(left, right, strict=True))
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(equal(meter, left[key], right[key]) for key in left)
+    if isinstance(left, Optional) and isinstance(right, Optional):
+        return equal(meter, [*left.held], [*right.held])
     kinds = {type_of(left), type_of(right)}
     if len(kinds) > 1 and not kinds <= _NUMBERS:
         return False

@@ -48,6 +48,8 @@ class UInt(int):
 class Tree:
     """`what` is literal, name, select, index, call, list, map, and, or, if; `name` is what it is called.
 
+    What need not be there (`a.?b`, `a[?b]`, `[?a]`, `{?a: b}`) is select_if, index_if,
+    or an item that is wrapped as given.
     Parts of a call are its target, where it is a member (`a.f(b)`), and its arguments.
     """
 
@@ -139,13 +141,17 @@ class _Parser:
         made = self.primary(negative)
         while True:
             if self.take("."):
+                if self.take("?"):
+                    made = tree("select_if", made, name=self.name())
+                    continue
                 name = self.name()
                 if self.take("("):
                     made = tree("call", made, *self.arguments(")"), name=name, member=True)
                 else:
                     made = tree("select", made, name=name)
             elif self.take("["):
-                made = tree("index", made, self.expression())
+                what = "index_if" if self.take("?") else "index"
+                made = tree(what, made, self.expression())
                 self.need("]")
             else:
                 return made
@@ -183,8 +189,13 @@ class _Parser:
                 self.need(",")
                 if end == "]" and self.take(end):
                     break
-            found.append(self.expression())
+            optional = end == "]" and self.take("?")
+            found.append(self.item(optional))
         return found
+
+    def item(self, optional: bool) -> Tree:
+        made = self.expression()
+        return tree("given", made) if optional else made
 
     def entries(self) -> list[Tree]:
         found: list[Tree] = []
@@ -193,9 +204,10 @@ class _Parser:
                 self.need(",")
                 if self.take("}"):
                     break
+            optional = self.take("?")
             found.append(self.expression())
             self.need(":")
-            found.append(self.expression())
+            found.append(self.item(optional))
         return found
 
     def name(self) -> str:
