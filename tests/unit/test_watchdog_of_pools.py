@@ -9,10 +9,18 @@ import pytest
 from test_violations import START, Document, Story, claim, cluster, disrupt, node, pool
 from test_watchdog_of_machines import SECOND, condition, finish, going, seen, state
 
+from dovetail.disrupt.command import REPLACES
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.requirement import Requirements
+from dovetail.model.shared_limits import SharedLimit
+from dovetail.simulate.violations import Shared, Watchdog
 from dovetail.units.timestamp import to_rfc3339
 
 Edit = Callable[[Document], None]
 LIMIT = "limits"
+SHARED = "shared limit"
+CENT = 10**7
 BUDGET = "disruption budget of nodes"
 
 
@@ -122,6 +130,141 @@ def test_a_claim_of_no_pool_has_no_limits_and_no_budgets(owner: Document) -> Non
     document["metadata"]["labels"] = owner
     story.put(document)
     story.change("NodeClaim", "n3", disrupt)
+    assert not seen(story)
+
+
+# ------------------------------------------------------------------ limits that pools share
+
+
+def sold_as(spot: int, on_demand: int) -> tuple[Offering, ...]:
+    prices = {"spot": spot, "on-demand": on_demand}
+    return tuple(Offering("a", kind, price * CENT, Requirements()) for kind, price in prices.items())
+
+
+TYPES = (
+    InstanceType("small", Requirements(), sold_as(3, 10), {"cpu": 2000}),
+    InstanceType("large", Requirements(), sold_as(12, 40), {"cpu": 8000}),
+)
+
+
+def sharing(*limits: tuple[str, int]) -> Story:
+    """Nodes n1 and n2, small and on spot, of a pool whose limits it shares with another one."""
+    story = cluster()
+    shared = Shared((SharedLimit("all", limits),), lambda _: (TYPES, CENT))
+    story.watchdog = Watchdog(lambda: story.now, several=lambda: story.several, shared=shared)
+    story.put(pool())
+    for name in ("n1", "n2"):
+        story.put(launched(name))
+        story.put(node(name))
+    return story
+
+
+def launched(name: str, owner: str = "main") -> Document:
+    found = claim(name)
+    found["metadata"]["labels"] |= {
+        labels.INSTANCE_TYPE: "small",
+        labels.ZONE: "a",
+        labels.CAPACITY_TYPE: "spot",
+    }
+    found["metadata"]["labels"][labels.NODEPOOL] = owner
+    return found
+
+
+def made(name: str, *types: str, kinds: tuple[str, ...] = ("spot", "on-demand"), **marks: str) -> Document:
+    """A claim that has not been launched yet."""
+    found = claim(name, capacity={}, providerID="")
+    wanted = {labels.INSTANCE_TYPE: types, labels.CAPACITY_TYPE: kinds}
+    found["spec"]["requirements"] = [
+        {"key": key, "operator": "In", "values": list(values)} for key, values in wanted.items()
+    ]
+    found["metadata"]["annotations"] = marks
+    return found
+
+
+SPOT = ("spot",)
+
+
+@pytest.mark.parametrize(
+    ("limit", "new", "message"),
+    [
+        (("cpu", 6000), made("n3", "small"), ""),
+        (("cpu", 6000), made("n3", "small", "large"), "cpu to 12000, over 6000"),
+        (("cpu", 5000), made("n3", "small"), "cpu to 6000, over 5000"),
+        (("nodes", 3), made("n3", "large"), ""),
+        (("nodes", 2), made("n3", "large"), "nodes to 3, over 2"),
+        # Nodes at 3 cents and one for their volumes each.
+        (("hourly-cost", 12 * CENT), made("n3", "small", kinds=SPOT), ""),
+        (("hourly-cost", 19 * CENT), made("n3", "small"), ""),
+        (
+            ("hourly-cost", 18 * CENT),
+            made("n3", "small"),
+            "hourly-cost to 190000000, over 180000000",
+        ),
+        (
+            ("hourly-cost", 20 * CENT),
+            made("n3", "small", "large", kinds=SPOT),
+            "hourly-cost to 210000000, over 200000000",
+        ),
+        (("hourly-cost", 0), made("n3", "none"), "hourly-cost to 80000000, over 0"),
+    ],
+)
+def test_a_claim_counts_as_the_worst_that_it_may_become(
+    limit: tuple[str, int], new: Document, message: str
+) -> None:
+    story = sharing(limit)
+    story.put(new)
+    assert seen(story) == ([(SHARED, "all", f"n3 may bring {message}")] if message else [])
+    story.change("NodeClaim", "n3", lambda item: item["metadata"].update(generation=2))
+    assert len(seen(story)) == bool(message)  # it is judged once
+
+
+def test_another_pools_nodes_count_as_well() -> None:
+    story = sharing(("nodes", 3))
+    story.put(launched("other", "second"))
+    assert not seen(story)  # what had been launched before is not judged
+    story.put(made("n3", "small"))
+    assert seen(story) == [(SHARED, "all", "n3 may bring nodes to 4, over 3")]
+
+
+def test_pools_that_are_not_under_a_limit_are_free() -> None:
+    story = sharing(("nodes", 3))
+    story.watchdog = Watchdog(
+        lambda: story.now, shared=Shared((SharedLimit("l", (("nodes", 0),), ("x",)),), lambda _: (TYPES, 0))
+    )
+    story.put(pool())
+    story.put(made("n3", "small"))
+    assert not seen(story)
+
+
+def test_nodes_on_their_way_out_are_not_counted() -> None:
+    story = sharing(("nodes", 2))
+    state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
+    story.put(made("n3", "small"))
+    assert not seen(story)
+    story.put(made("n4", "small"))
+    assert seen(story) == [(SHARED, "all", "n4 may bring nodes to 3, over 2")]
+
+
+@pytest.mark.parametrize(
+    ("new", "found"),
+    [
+        (made("n3", "small", kinds=SPOT, **{REPLACES: "{}"}), 0),
+        (made("n3", "small", **{REPLACES: "{}"}), 1),  # it may cost more than what goes
+        (made("n3", "small", kinds=SPOT), 1),  # it is in place of nothing
+    ],
+)
+def test_above_a_limit_what_goes_may_be_replaced_by_as_much(new: Document, found: int) -> None:
+    story = sharing(("hourly-cost", CENT))
+    state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
+    story.put(new)
+    assert len(seen(story)) == found
+
+
+def test_of_two_leaders_neither_knows_what_the_other_one_makes() -> None:
+    story = sharing(("nodes", 3))
+    story.several = True
+    story.put(made("n3", "small"))
+    story.put(made("n4", "small"))
     assert not seen(story)
 
 

@@ -18,10 +18,12 @@ from dovetail.cloud import catalog
 from dovetail.cloud.catalog.devices import EFA_DRIVER, devices
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.simulated import SimulatedCloud
+from dovetail.cluster.shared_limits import read_shared_limits
 from dovetail.controllers.planner import Planner
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model import labels
 from dovetail.model.devices import TemplateDevices
+from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
@@ -50,7 +52,7 @@ from dovetail.simulate.scenario.settings import operator_settings
 from dovetail.simulate.scenario.trace import play
 from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.slow import SlowClient
-from dovetail.simulate.violations import Violation, Watchdog
+from dovetail.simulate.violations import Shared, Violation, Watchdog
 from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.units.duration import parse_duration
@@ -83,6 +85,7 @@ class Cluster:
             quiet_from=faults.over if faults is not None else 0,
             several=self._overlap,
             gangs=file.settings.gangs,
+            shared=Shared(read_shared_limits(file.settings.shared_limits.text(), ""), self._sold),
         )
         # The promises are Dovetail's: a rival made others.
         self._ours = file.settings.policy == "dovetail"
@@ -245,6 +248,14 @@ class Cluster:
             node_class = self.server.record(EC2NodeClass, meta.labels.get(_NODE_CLASS, "")).view
         attached = EFA_DRIVER in meta.annotations.get(labels.REQUESTED_DRIVERS, "").split(",")
         return devices(meta.labels.get(labels.INSTANCE_TYPE, ""), node_class, gpus=True, efas=attached)
+
+    def _sold(self, claim: NodeClaim) -> tuple[tuple[InstanceType, ...], int]:
+        """Of what the cloud would make a claim now, at which prices, and what its volumes would cost."""
+        node_class: EC2NodeClass | None = None
+        with suppress(NotFound):
+            node_class = self.server.record(EC2NodeClass, claim.spec.node_class_ref.name).view
+        provider = self.cloud.provider
+        return provider.instance_types(node_class), provider.volume_price(node_class)
 
     def _overlap(self) -> bool:
         return self._trouble is not None and self._trouble.several

@@ -7,6 +7,7 @@ mirror    what the watchdog knows of the cluster
 pods      where pods are bound, how they are made to leave
 machines  nodes, claims and instances
 pools     limits and budgets
+shared    limits that pools share
 shares    how many pods of a controller stay off spot
 ending    what must have come right some time after the last fault
 audit     what the controllers ask for, beside what comes of it
@@ -45,10 +46,11 @@ from dovetail.simulate.violations.pods import (
     tainted,
 )
 from dovetail.simulate.violations.pools import within_budget, within_limits
+from dovetail.simulate.violations.shared import Shared
 from dovetail.simulate.violations.shares import passed
 from dovetail.verify import Violation
 
-__all__ = ["Violation", "Watchdog"]
+__all__ = ["Shared", "Violation", "Watchdog"]
 
 Rule = Callable[[Mirror, Change], Iterator[Violation]]
 _BEFORE: Mapping[type[Object], tuple[Rule, ...]] = {
@@ -75,12 +77,14 @@ class Watchdog:
         quiet_from: int = 0,
         several: Callable[[], bool] = lambda: False,
         gangs: bool = True,
+        shared: Shared | None = None,
     ) -> None:
         """`pairing`: how long (ns) claim and instance may be without each other; longer than any collection
         takes. `waiting`: how long (ns) a pod may wait beside a node that would take it. `patience`: how long
         (ns) what must come right may take. `quiet_from`: the instant from which nothing is made to go wrong
         any more. `gangs`: whether nodes are bought for all of a gang or for none, so that none waits beside
-        nodes for some of it. `several`: True while an old leader still acts beside the new one.
+        nodes for some of it. `shared`: limits over several pools. `several`: True while an old leader still
+        acts beside the new one.
         """
         self.checks = 0
         self._mirror = Mirror(clock_now, several)
@@ -91,6 +95,9 @@ class Watchdog:
         self._gangs = gangs
         self._hopeless: set[str] = set()  # pods that the last plan with them found no place for
         self._found: list[Violation] = []
+        self._after = dict(_AFTER)
+        if shared is not None and shared.limits:
+            self._after[NodeClaim] = (*_AFTER[NodeClaim], shared.within)
 
     @property
     def found(self) -> tuple[Violation, ...]:
@@ -105,7 +112,7 @@ class Watchdog:
     def see(self, change: Change) -> tuple[Violation, ...]:
         """One change of an object. Answers what it broke."""
         mirror, kind = self._mirror, type(change.about)
-        before, after = _BEFORE.get(kind, ()), _AFTER.get(kind, ())
+        before, after = _BEFORE.get(kind, ()), self._after.get(kind, ())
         broken = [item for rule in before for item in rule(mirror, change)]
         mirror.apply(change)
         broken += [item for rule in after for item in rule(mirror, change)]
