@@ -12,6 +12,7 @@ from dovetail.api.admission import admit
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclass import KWOKNodeClass
 from dovetail.cluster.scheduler_config import read_default_constraints
+from dovetail.cluster.shared_limits import read_shared_limits
 from dovetail.cluster.state import DEVICE_KINDS, watched
 from tests.cluster.helm import CHARTS, VALUES, Document, HelmError, helm, render
 
@@ -442,6 +443,14 @@ def test_pods_are_patched_only_where_shares_off_spot_are_switched_on() -> None:
     opened = "settings: {clusterName: demo, onDemandShares: true}\n"
     assert ("", "pods") in _rights(render("dovetail", opened)["ClusterRole", "dovetail"]["rules"], "patch")
     assert env(opened)["ON_DEMAND_SHARES"] == "true"
+
+
+def test_limits_that_pools_share_reach_the_controller_as_it_reads_them() -> None:
+    limit = "{name: two-teams, nodePools: [shop, reports], limits: {hourly-cost: 0.9, cpu: 40}}"
+    found = env(f"settings: {{clusterName: demo, sharedLimits: {{limits: [{limit}]}}}}\n")["SHARED_LIMITS"]
+    (read,) = read_shared_limits(found, "SHARED_LIMITS")
+    assert (read.name, read.pools) == ("two-teams", ("shop", "reports"))
+    assert dict(read.limits) == {"hourly-cost": 900_000_000, "cpu": 40_000}
 
 
 def test_further_rules_are_added() -> None:

@@ -72,6 +72,17 @@ def test_a_share_of_each_service_stays_off_spot_for_an_evening() -> None:
     assert reclaimed.nodes >= 3
 
 
+def test_two_teams_stay_within_a_limit_in_money_that_they_share() -> None:
+    result = simulate(load(EXAMPLES / "shared-limits"))
+    summary = result.summary
+    assert summary.violations == []
+    assert summary.pods.unbound == 0
+    told = [one for one in result.records if "not enough is left of the shared limit two-teams" in str(one)]
+    assert told
+    # The last of the shop's pods wait from seven until reports make room at eight.
+    assert 50 * 60 < summary.pods.pending_seconds.max < 65 * 60
+
+
 def test_services_of_one_pod_are_never_away() -> None:
     result = simulate(load(EXAMPLES / "singles"))
     assert result.summary.violations == []
