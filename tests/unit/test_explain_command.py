@@ -156,6 +156,75 @@ def test_a_pod_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.strip() == "default/there runs on node old: there is nothing to plan."
 
 
+SHARED = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shared}
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: shared}}
+  template:
+    metadata: {labels: {app: shared}, annotations: {dovetail.dev/on-demand: "%s"}}
+    spec:
+      schedulingGates: [{name: dovetail.dev/on-demand}]
+      containers: [{name: c, resources: {requests: {cpu: 100m}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gated, annotations: {dovetail.dev/on-demand: "1"}}
+spec: {schedulingGates: [{name: dovetail.dev/on-demand}], containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: picky}
+spec: {nodeSelector: {karpenter.sh/capacity-type: on-demand}, containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: changed
+  annotations: {dovetail.dev/on-demand: "many", dovetail.dev/off-spot: "true"}
+spec: {nodeName: old, nodeSelector: {karpenter.sh/capacity-type: on-demand}, containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: old, labels: {karpenter.sh/capacity-type: on-demand}}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "9"}}
+"""
+_GATE = "at its scheduling gate dovetail.dev/on-demand"
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "why"),
+    [
+        (
+            "shared-0",
+            "2 + 30%",
+            'It keeps off spot for its workload\'s share, dovetail.dev/on-demand: "2 + 30%": of the 10 pods '
+            "of Deployment shared, 5 are to, and 5 do.",
+        ),
+        ("shared-0", "1", "of the 10 pods of Deployment shared, 1 is to, and 1 does."),
+        ("shared-9", "2 + 30%", ""),
+        ("shared-0", "half", f"It waits {_GATE} until it is replaced: 'half' is no share of on-demand pods:"),
+        ("gated", "1", f"It waits {_GATE} to be told whether it keeps off spot."),
+        ("picky", "1", "It keeps off spot by its own node selector or required node affinity."),
+        ("changed", "1", f"It was told {_GATE} to keep off spot."),
+    ],
+)
+def test_why_a_pod_keeps_off_spot(
+    name: str, share: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "shared.yaml"
+    file.write_text(SHARED % share)
+    arguments = ["pod", name, *BASE, "-f", str(file)]
+    said = explained(capsys, *arguments).get("offSpot", "")
+    assert why in said
+    assert bool(why) == bool(said)
+    assert run(["explain", *arguments]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert said in out
+
+
 def test_a_node_to_be_bought(capsys: pytest.CaptureFixture[str]) -> None:
     found = explained(capsys, "node", "general-0", *BASE)
     assert found["planned"]

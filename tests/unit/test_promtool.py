@@ -176,6 +176,7 @@ def test_dashboards_are_as_their_script_makes_them(made: make_dashboards.Dashboa
             "DovetailLaunchesRefused",
         ),
         ('dovetail_planned_nodes_total{outcome="failed"}', "_x10 4x9", "DovetailNodesDoNotJoin"),
+        ('dovetail_on_demand_share_pods_lacking{namespace="shop"}', "2x20", "DovetailOnDemandShareLacks"),
         ("dovetail_guarded_instances", "1x20", "DovetailInstancesGuarded"),
         ("dovetail_guarded_nodeclaims", "1x20", "DovetailNodeClaimsGuarded"),
         ("karpenter_voluntary_disruption_queue_failures_total", "0+1x20", "DovetailDisruptionUndone"),
@@ -188,11 +189,14 @@ def test_alerts_of_the_chart_fire(tmp_path: Path, series: str, values: str, aler
 
 _OFFERING = 'karpenter_cloudprovider_instance_type_offering_price_estimate{{{}capacity_type="spot",zone="z"}}'
 _PLANNED, _REALISED = (f"dovetail_{name}_cost_dollars_per_hour_total" for name in ("planned", "realised"))
+_LACKING = 'dovetail_on_demand_share_pods_lacking{namespace="shop"}'
 SLOW = [
     # alert, series, whether it fires after 2 h 30, or for prices after 27 h
     ("DovetailCostGap", {"dovetail_cluster_efficiency_ratio": "0.6x150"}, "150m", 1),
     ("DovetailCostGap", {"dovetail_cluster_efficiency_ratio": "0.8x150"}, "150m", 0),
     ("DovetailCostGap", {"dovetail_cluster_efficiency_ratio": "0.6x100 0.9x5 0.6x45"}, "150m", 0),
+    ("DovetailOnDemandShareLacks", {_LACKING: "1x10 0 2x10 0 1x130"}, "22m", 0),
+    ("DovetailOnDemandShareLacks", {_LACKING: "1x10 0 2x10 0 1x130"}, "150m", 1),
     ("DovetailPricesRose", {_OFFERING.format('instance_type="a",'): "1x144 1.5x20"}, "1600m", 1),
     ("DovetailPricesRose", {_OFFERING.format('instance_type="a",'): "1x144 1.1x20"}, "1600m", 0),
     ("DovetailPricesRose", {_OFFERING.format('instance_type="a",'): "0x144 1.5x20"}, "1600m", 0),

@@ -46,6 +46,7 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
     from dovetail.cli.messages import note
     from dovetail.cli.plan_buffers import after_pods, kept_of
     from dovetail.explain.architectures import other_architectures
+    from dovetail.explain.off_spot import off_spot
     from dovetail.explain.pod import pod_story
 
     key = name if "/" in name else f"default/{name}"
@@ -70,7 +71,9 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
         show(explain_output.pod_tables(story), explain_output.pod_document(story), output)
         return
     there = _bound_to(question, problem, key)
-    show(explain_output.bound(key, there), {"pod": key, "bound": there}, output)
+    running = next((one for node in problem.nodes for one in node.pods if one.key == key), None)
+    why = off_spot(running, problem) if running is not None else ""
+    show(explain_output.bound(key, there, why), explain_output.bound_document(key, there, why), output)
 
 
 @explain.command

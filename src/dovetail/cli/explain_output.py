@@ -19,9 +19,14 @@ from dovetail.units.money import HOURS_A_MONTH, dollars, monthly
 CUT = "The time for the explanation was over before everything was looked at: give a longer --deadline."
 
 
-def bound(pod: str, node: str) -> RenderableType:
+def bound(pod: str, node: str, off_spot: str) -> RenderableType:
     """A pod that runs already."""
-    return Text(f"{pod} runs on node {node}: there is nothing to plan.")
+    return Text(f"{pod} runs on node {node}: there is nothing to plan. {off_spot}".rstrip())
+
+
+def bound_document(pod: str, node: str, off_spot: str) -> dict[str, Any]:
+    """The same for programs."""
+    return {"pod": pod, "bound": node, **({"offSpot": off_spot} if off_spot else {})}
 
 
 def pod_document(story: PodStory) -> dict[str, Any]:
@@ -43,6 +48,8 @@ def pod_document(story: PodStory) -> dict[str, Any]:
         found["node"] = story.node
     if story.given_up:
         found["preferencesGivenUp"] = list(story.given_up)
+    if story.off_spot:
+        found["offSpot"] = story.off_spot
     if story.reason:
         found["reason"] = story.reason
     if story.gang:
@@ -96,6 +103,8 @@ def miss_document(item: Miss) -> dict[str, str]:
 def pod_tables(story: PodStory) -> RenderableType:
     """A pod's story for people."""
     parts: list[RenderableType] = [Text(line) for line in _headline(story)]
+    if story.off_spot:
+        parts.append(Text(story.off_spot))
     if story.broken:
         return Group(*parts)
     if story.verdict.pools:

@@ -12,6 +12,7 @@ from dovetail.explain.change import apply
 from dovetail.explain.criteria import PoolView
 from dovetail.explain.miss import Change, Miss, PoolVerdict, Verdict, Way
 from dovetail.explain.nodes import ask_nodes
+from dovetail.explain.off_spot import off_spot
 from dovetail.explain.pools import ask_pool, pool_views
 from dovetail.model.left_out import all_left_out, left_out
 from dovetail.model.plan import Plan, PlannedClaim
@@ -52,6 +53,7 @@ class PodStory:
     verdict: Verdict = field(
         default_factory=Verdict
     )  # where else: as everything is after the plan, without it
+    off_spot: str = ""  # why it keeps off spot, if it does
     cut: bool = False  # True iff the time was over before all pools, nodes and changes were looked at
 
 
@@ -63,9 +65,9 @@ def pod_story(problem: Problem, plan: Plan, key: str, over: Over = never) -> Pod
     left = next((item for item in plan.unschedulable if item.pod == key), None)
     reason = left.reason if left is not None else ""
     broken = left_out(pod, problem.volumes)
-    found = PodStory(
-        pod.key, claim, node, given_up_preferences(pod, plan.relaxed.get(key, ())), reason, broken=broken
-    )
+    given_up = given_up_preferences(pod, plan.relaxed.get(key, ()))
+    why = off_spot(pod, problem)
+    found = PodStory(pod.key, claim, node, given_up, reason, broken=broken, off_spot=why)
     if broken:
         return found
     if left is not None and left.gang:
