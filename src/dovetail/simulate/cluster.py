@@ -16,7 +16,7 @@ from dovetail.base.errors import InputError, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.catalog.devices import EFA_DRIVER, devices
-from dovetail.cloud.provider import Instance
+from dovetail.cloud.provider import Instance, Provider
 from dovetail.cloud.simulated import SimulatedCloud
 from dovetail.cluster.shared_limits import read_shared_limits
 from dovetail.controllers.planner import Planner
@@ -29,6 +29,7 @@ from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
+from dovetail.runtime.settings import Settings
 from dovetail.simulate.analysis.observer import Observer
 from dovetail.simulate.clusterautoscaler.loop import ClusterAutoscaler, cluster_autoscaler
 from dovetail.simulate.devices.claims import ResourceClaims
@@ -75,6 +76,7 @@ class Cluster:
         self._names = NodeNames(file.region, seed)
         short = limits(faults, file.region, seed) if faults is not None else ()
         self.cloud = cloud_of(scenario, clock, log, short)
+        self._selling: Provider = self.cloud.provider  # as the process knows it that began last
         # Its rivals from another house neither have NodePools nor take over their nodes.
         begun = () if file.settings.policy == "cluster-autoscaler" else scenario.nodes
         self._initial = InitialNodes(begun, clock, seed) if begun else None
@@ -206,7 +208,7 @@ class Cluster:
         provider, metrics = self.cloud.provider, MemoryMetrics()
         ports = Ports(client, provider, self._clock, log, planner, metrics, queue, forgiving=True)
         if self._dice is None:
-            yield "dovetail", Operator(ports, settings).run()
+            yield "dovetail", self._begun(ports, settings).run()
             yield from self.cloud.upkeep()
             return
         self._trouble = Trouble(
@@ -214,10 +216,14 @@ class Cluster:
             self.cloud,
             ports,
             self.server,
-            lambda made: Operator(made, settings),
+            lambda made: self._begun(made, settings),
             ended=self._process_ended,
         )
         yield from self._trouble.parts(self._kubelets, file.region)
+
+    def _begun(self, ports: Ports, settings: Settings) -> Operator:
+        self._selling = ports.provider  # each process reads prices for itself
+        return Operator(ports, settings)
 
     def _process_ended(self, why: str) -> None:
         self._report((Violation("process", "dovetail", f"ended with {why}"),))
@@ -254,8 +260,7 @@ class Cluster:
         node_class: EC2NodeClass | None = None
         with suppress(NotFound):
             node_class = self.server.record(EC2NodeClass, claim.spec.node_class_ref.name).view
-        provider = self.cloud.provider
-        return provider.instance_types(node_class), provider.volume_price(node_class)
+        return self._selling.instance_types(node_class), self._selling.volume_price(node_class)
 
     def _overlap(self) -> bool:
         return self._trouble is not None and self._trouble.several
