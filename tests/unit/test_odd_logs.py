@@ -38,6 +38,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
             | {"alternatives": [[1, 0, 7]], "snapshot": "s", "tried": 1, "t": 1772484300000000000},
             {"kind": "disruption.failed", "claims": ["a"], "message": "gone", "reason": "Underutilized"}
             | {"replacements": ["b"], "t": 1772484300000000000},
+            {"kind": "disrupted", "claim": "a", "node": "n", "mode": "eventual", "reason": "drifted"}
+            | {"pods": 2, "t": 1772484300000000000},
         ):
             more.write(json.dumps(record) + "\n")
     return path

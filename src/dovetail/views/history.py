@@ -102,14 +102,32 @@ class _Batch(_Fields):
     pods: list[str] = []
 
 
-class _Decision(_Fields):
+class _Counted(_Fields):
+    pods: int = 0
+
+
+class _Decision(_Counted):
     claims: list[_Offer] = []
 
 
-class _Disruption(_Fields):
+class _Disruption(_Counted):
     nodes: list[str] = []
     claims: list[str] = []
+
+
+class _Seen(msgspec.Struct, rename="kebab"):
+    """A node that a controller which only looks on would have launched."""
+
+    nodepool: str = ""
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
     pods: int = 0
+
+
+class _SeenLaunch(_Counted):
+    nodes: list[_Seen] = []
+    more: int = 0
 
 
 class _Realised(_Fields):
@@ -123,8 +141,11 @@ class _Realised(_Fields):
 _OF_KIND: Mapping[str, type[_Fields]] = {
     "batch": _Batch,
     "decision": _Decision,
+    "disrupted": _Counted,
     "disruption": _Disruption,
     "disruption.failed": _Disruption,
+    "observed.disruption": _Disruption,
+    "observed.launch": _SeenLaunch,
     "plan.realised": _Realised,
 }
 
