@@ -385,7 +385,8 @@ def recorded(world: World, entries: list[Entry]) -> Iterator[None]:
         yield
     finally:
         for end in stop:
-            end()
+            with suppress(RuntimeError):  # its loop is closed where it failed: that is told below
+                end()
         thread.join()
     if failed:
         raise failed[0]

@@ -16,8 +16,10 @@ import msgspec
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Event
+from dovetail.api.gangs import GANG_KINDS
 from dovetail.api.meta import Object
 from dovetail.base.clock import Clock
+from dovetail.base.errors import NotFound
 from dovetail.kube.client import ChangeType, Client
 from dovetail.simulate.violations.mirror import KINDS
 
@@ -66,16 +68,21 @@ async def watch(
 
     Raises ApiError where changes may have been missed: a history with a gap proves nothing.
     """
-    versions = {}
+    versions: dict[type[Object], str] = {}
     for kind in _WATCHED:
-        listing = await client.list(kind)
+        try:
+            listing = await client.list(kind)
+        except NotFound:
+            if kind not in GANG_KINDS:  # of these a server has the ones that somebody installed
+                raise
+            continue
         versions[kind] = listing.resource_version
         for item in (*listing.items, *(bad.salvaged for bad in listing.unreadable)):
             keep(_stored(clock, "ADDED", item, item.metadata.resource_version))
     ready()
     async with asyncio.TaskGroup() as tasks:
-        for kind in _WATCHED:
-            tasks.create_task(_follow(client, clock, kind, versions[kind], keep), name=f"watch {kind.PLURAL}")
+        for kind, version in versions.items():
+            tasks.create_task(_follow(client, clock, kind, version, keep), name=f"watch {kind.PLURAL}")
 
 
 async def _follow(
