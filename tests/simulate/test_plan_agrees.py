@@ -124,6 +124,16 @@ def _played(example: Path, label: str, objects: Objects, folder: Path) -> tuple[
     return folder, scenario["region"]
 
 
+def _limits(folder: Path) -> list[str]:
+    """The argument for limits that NodePools share, if the scenario has some."""
+    shared = _scenario(folder)["settings"].get("sharedLimits")
+    if shared is None:
+        return []
+    file = folder.with_name(f"{folder.name}-limits.json")
+    file.write_text(json.dumps(shared))
+    return ["--shared-limits", str(file)]
+
+
 def _at_once(item: Object) -> Object:
     """What comes one after the other, or at its hour, is bought in several steps: here it is one."""
     if item["kind"] == "StatefulSet":
@@ -171,9 +181,8 @@ def test_every_example_is_in_the_table() -> None:
 def test_both_buy_the_same(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for place, (label, objects) in enumerate(_states(EXAMPLES / name)):
         folder, region = _played(EXAMPLES / name, label, objects, tmp_path / str(place))
-        code = run(
-            ["plan", "-f", str(folder / "objects.yaml"), "--region", region, "--work", "300000", "-o", "json"]
-        )
+        asked = ["plan", "-f", str(folder / "objects.yaml"), "--region", region, "--work", "300000"]
+        code = run([*asked, *_limits(folder), "-o", "json"])
         told = capsys.readouterr()
         if code == BAD_INPUT:  # a mistake that the API server refuses: both say it in the same words
             with pytest.raises(InputError) as refused:

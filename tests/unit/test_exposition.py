@@ -22,6 +22,7 @@ ELSEWHERE = {
     "client_go_request_total": "a real API server: cluster/test_run_inflate.py",
     "leader_election_master_status": "its lease: cluster/test_run_inflate.py",
     "dovetail_log_lines_dropped_total": "standard output that is not read: unit/test_log_lines.py",
+    "dovetail_on_demand_share_pods_lacking": "pods with a share: simulate/test_on_demand_shares.py",
     "dovetail_plan_failures_total": "a planner that fails",
     "dovetail_plan_inputs_left_out": "objects that no plan can be made with",
     "dovetail_unreadable_objects": "objects that cannot be read",

@@ -600,8 +600,8 @@ def test_what_no_rule_is_about_is_passed_over() -> None:
 def test_checks_are_counted() -> None:
     story = Story()
     story.put(pod("a"))
-    assert story.watchdog.checks == 6  # five rules before, one after
+    assert story.watchdog.checks == 7  # five rules before, two after
     story.put(node("n1"))
-    assert story.watchdog.checks == 9
-    story.watchdog.pod_deletion("d/none")
     assert story.watchdog.checks == 10
+    story.watchdog.pod_deletion("d/none")
+    assert story.watchdog.checks == 11
