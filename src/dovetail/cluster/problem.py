@@ -129,7 +129,7 @@ def build(
     machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
     staying, full, away = [], [], []
     for item in machines:
-        if replaced.intersection(item.names()):
+        if replaced and replaced.intersection(item.names()):
             away.append(item)
         if not item.deleting and not deleting.intersection(item.names()):
             staying.append(item)

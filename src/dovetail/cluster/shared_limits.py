@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,10 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import LabelSelector, Part
 from dovetail.api.schema import Schema
 from dovetail.base.errors import InputError, InputErrors
-from dovetail.base.memo import by_identity
 from dovetail.cluster.nodes import Machine, capacity
 from dovetail.model import labels
 from dovetail.model.arrays import ENDLESS
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering, by_name
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import CPU, Resources
 from dovetail.model.selector import Selector
@@ -180,7 +179,7 @@ class Counting:
         again by then.
         """
         types, volumes = self._sold(pool)
-        known, drawn = _by_name(types), self.drawn(pool)
+        known, drawn = by_name(types), self.drawn(pool)
         named = wanted.get(labels.INSTANCE_TYPE)
         names = listed or known.keys()
         zones, sold_as = wanted.get(labels.ZONE), wanted.get(labels.CAPACITY_TYPE)
@@ -226,13 +225,8 @@ class Counting:
         types, volumes = self._sold(machine.pool)
         subjects = (one for one in (machine.node, machine.claim) if one is not None)
         carried = {key: value for one in subjects for key, value in one.metadata.labels.items()}
-        kind = _by_name(types).get(carried.get(labels.INSTANCE_TYPE, ""))
+        kind = by_name(types).get(carried.get(labels.INSTANCE_TYPE, ""))
         at = carried.get(labels.ZONE), labels.capacity_type(carried)
         offerings = kind.offerings if kind is not None else ()
         exact = [one.asked for one in offerings if (one.zone, one.capacity_type) == at]
         return max(exact or [one.asked for one in offerings], default=0) + volumes
-
-
-@by_identity(16)
-def _by_name(types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
-    return {kind.name: kind for kind in types}

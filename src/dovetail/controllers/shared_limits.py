@@ -14,7 +14,6 @@ from dataclasses import replace
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.cloud.choice import MOST_TYPES
 from dovetail.cluster.shared_limits import Counting, Way
-from dovetail.cluster.state import State
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.intake import lingering
 from dovetail.model import labels
@@ -57,7 +56,7 @@ def used_by(context: Context, counting: Counting, going: Collection[str] = ()) -
 
     Those on their way out count while they cannot go, because pods there may not be evicted.
     """
-    state: State = context.state
+    state = context.state
     stuck = lingering(context)
     away = [machine for machine in state.machines() if not machine.names().isdisjoint(going)]
     others = (

@@ -37,6 +37,7 @@ from dovetail.api.core import (
 )
 from dovetail.api.devices import DeviceRequest, ResourceClaim
 from dovetail.api.meta import LabelSelector
+from dovetail.base.words import number_of
 from dovetail.devices.allocator import (
     Allocation,
     AllocationError,
@@ -68,7 +69,7 @@ _ROUNDS = 4  # plans until the allocator agrees with all nodes of one; then kind
 
 _IN_VAIN = "no plan was found in which it gets its devices"
 _WITH = f"{ROW}with"  # label of pods that share claims for devices of one node
-SHARED = "it shares claims for devices with {number} other pod{s}, all of which have to be on one node"
+SHARED = "it shares claims for devices with {others}, all of which have to be on one node"
 APART = "devices of its claims are allocated on nodes {other} and {node}"
 PINNED = "devices of its claims are allocated on node {node}, which has no place for it"
 MISSING = 'resourceclaim "{claim}" not found'
@@ -391,8 +392,8 @@ class Demand:
         """The reason why it waits, after which others it shares claims with."""
         if pod not in self.bundles:
             return reason
-        others = self.bundles[pod][1] - 1
-        return "; ".join(filter(None, (SHARED.format(number=others, s="s" * (others > 1)), reason)))
+        others = number_of(self.bundles[pod][1] - 1, "other pod")
+        return "; ".join(filter(None, (SHARED.format(others=others), reason)))
 
     def nearest(self, pod: str) -> str:
         """Why no type serves the pod's claims; "" where one does."""

@@ -10,7 +10,7 @@ from dovetail.base.memo import by_identity
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType
+from dovetail.model.offering import InstanceType, by_name
 from dovetail.model.requirement import Requirements
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -57,18 +57,12 @@ def _template_changed(claim: NodeClaim, pool: NodePool) -> bool:
     return made[version] == now[version] and made[labels.NODEPOOL_HASH] != now[labels.NODEPOOL_HASH]
 
 
-@by_identity(64)
-def _by_name(types: tuple[InstanceType, ...]) -> dict[str, InstanceType]:
-    """The first of each name."""
-    return {item.name: item for item in reversed(types)}
-
-
 def _offered(claim: NodeClaim, types: tuple[InstanceType, ...]) -> bool:
     """True iff the provider still has the claim's type where the claim is; sold out counts as having."""
     stamped = claim.metadata.labels
     name = stamped.get(labels.INSTANCE_TYPE, "")
     zone, capacity = stamped.get(labels.ZONE, ""), stamped.get(labels.CAPACITY_TYPE, "")
-    item = _by_name(types).get(name)
+    item = by_name(types).get(name)
     return item is not None and any(
         (one.zone, one.capacity_type) == (zone, capacity) for one in item.offerings
     )

@@ -117,7 +117,7 @@ def _of_pools(problem: Problem, plan: Plan) -> Iterator[Rule]:
 def _of_settings(problem: Problem, plan: Plan) -> Iterator[Rule]:
     cost = plan.cost.hourly
     for limit in problem.options.shared_limits:
-        drawn = {quota for name, _ in limit.limits for quota in (limit.quota(name),)}
+        drawn = {limit.quota(name) for name, _ in limit.limits}
         what = f"the shared limit {limit.name} of {words.listed([name for name, _ in limit.limits])}"
         yield Rule(what, "--shared-limits", partial(_unshared, frozenset(drawn)), None, cost)
     if len({pool.weight for pool in problem.pools}) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dovetail.base.memo import by_identity
 from dovetail.model.devices import NO_DEVICES, TemplateDevices
 from dovetail.model.labels import RESERVED
 from dovetail.model.requirement import Requirements
@@ -85,3 +86,12 @@ def allocatable(capacity: Resources, overhead: Overhead) -> dict[str, int]:
     rest = subtract(capacity, overhead.kube_reserved)
     rest = subtract(rest, overhead.system_reserved)
     return bounded(subtract(rest, overhead.eviction_threshold))
+
+
+@by_identity(64)
+def by_name(types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
+    """The first of each name, in their order."""
+    found: dict[str, InstanceType] = {}
+    for kind in types:
+        found.setdefault(kind.name, kind)
+    return found

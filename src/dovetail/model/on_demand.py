@@ -28,7 +28,7 @@ _FORM = re.compile(
     r"\s*(?:(?P<base>[0-9]{1,7})\s*(?:\+\s*(?P<above>[0-9]{1,3})%)?|(?P<share>[0-9]{1,3})%)\s*"
 )
 VALID = 'valid are a number of pods ("2"), a share ("30%"), or both ("2 + 30%": 2, and 30% of the others)'
-# What a pod that is held asks of its node. A capacity reservation is paid for, and nobody takes it away.
+# What a pod that is held asks of its node. A capacity reservation is paid for, and never taken back.
 _HELD = SelectorRequirement(
     key=labels.CAPACITY_TYPE, operator="In", values=(labels.ON_DEMAND, labels.RESERVED)
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering, by_name
 from dovetail.model.resources import Resources
 from dovetail.model.selector import Selector
 
@@ -132,8 +132,9 @@ def _taken(pool: Pool, node: ExistingNode, quota: str, name: str) -> int:
     if name != HOURLY_COST:
         return node.capacity.get(name, 0)
     wanted = node.labels.get(labels.ZONE), node.labels.get(labels.CAPACITY_TYPE)
-    sold = (kind for kind in pool.instance_types if kind.name == node.labels.get(labels.INSTANCE_TYPE))
-    found = (one for kind in sold for one in kind.offerings if (one.zone, one.capacity_type) == wanted)
+    kind = by_name(pool.instance_types).get(node.labels.get(labels.INSTANCE_TYPE, ""))
+    offerings = kind.offerings if kind is not None else ()
+    found = (one for one in offerings if (one.zone, one.capacity_type) == wanted)
     return next((dict(one.draws).get(quota, 0) for one in found), 0)
 
 

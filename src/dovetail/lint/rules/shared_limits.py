@@ -45,7 +45,7 @@ def shared_limit_amiss(inventory: Inventory) -> Iterator[Remark]:
 
 
 def _of_pools(inventory: Inventory, located: Located, path: str, limit: SharedLimit) -> Iterator[Remark]:
-    """Whom it is about: known only where there are pools."""
+    """Which pools it is about: known only where there are some."""
     there = {view.name for view in inventory.pools}
     if not there:
         return

@@ -73,7 +73,7 @@ async def watch(
         try:
             listing = await client.list(kind)
         except NotFound:
-            if kind not in GANG_KINDS:  # of these a server has the ones that somebody installed
+            if kind not in GANG_KINDS:  # of these a server has only those that are installed
                 raise
             continue
         versions[kind] = listing.resource_version

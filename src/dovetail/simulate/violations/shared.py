@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.memo import by_identity
 from dovetail.disrupt.command import REPLACES
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering, by_name
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts
 from dovetail.model.shared_limits import HOURLY_COST, NODES, SharedLimit
@@ -82,7 +82,7 @@ def _ways(claim: NodeClaim, types: tuple[InstanceType, ...]) -> Iterator[tuple[I
     kinds, zones, sold_as = (
         wanted.get(key) for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
     )
-    known = _by_name(types)
+    known = by_name(types)
     for name in known if kinds.complement else kinds.values:
         kind = known.get(name)
         if kind is None or not kinds.has(name):
@@ -106,8 +106,3 @@ def _wanted(claim: NodeClaim) -> Requirements:
 @by_identity(_CLAIMS)
 def _launched(claim: NodeClaim) -> Requirements:
     return Requirements.from_labels(claim.metadata.labels)
-
-
-@by_identity(16)
-def _by_name(types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
-    return {kind.name: kind for kind in types}

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dovetail.api.core import NodeSelectorTerm, Pod
+from dovetail.base.clock import SECOND
 from dovetail.model import labels
 from dovetail.simulate.violations.mirror import Change, Mirror, owned_by
 from dovetail.verify import Violation
 
 # A pod that is gone may be known so much later: late watches and slow calls included.
-_SEEN = 15 * 1_000_000_000
+_SEEN = 15 * SECOND
 
 
 def passed(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """A pod passes the gate free to run on spot only where enough others stay off it. Called after `apply`.
 
-    Of two leaders that act at once neither can know whom the other one has just told, and who has just gone
-    may not be known yet: such a share is mended later.
+    Of two leaders that act at once neither can know which pod the other one has just told, and
+    which has just gone may not be known yet: such a share is mended later.
     """
     found = change.of(Pod)
     pod, old = found or (None, None)
@@ -30,13 +31,15 @@ def passed(mirror: Mirror, change: Change) -> Iterator[Violation]:
 
 
 def left(mirror: Mirror) -> Iterator[tuple[Sequence[Pod], int]]:
-    """Pods of each controller, all of which passed the gate and run, and how many lack a node off spot."""
+    """Pods of each controller, all of which were told at the gate and run, and how many are short of a node
+    off spot.
+    """
     made: dict[str, list[Pod]] = {}
     for pod in mirror.pods.values():
         if labels.ON_DEMAND_SHARE in pod.metadata.annotations and not pod.terminal and not _per_node(pod):
             made.setdefault(_maker(pod), []).append(pod)
     for _, pods in sorted(made.items()):
-        if all(pod.spec.node_name and not pod.deleting and not _by_itself(pod) for pod in pods):
+        if all(pod.spec.node_name and not pod.deleting and _told(pod) for pod in pods):
             kinds = (_paid_as(mirror, pod) for pod in pods)
             short = _wanted(pods) - sum(kind in (labels.ON_DEMAND, labels.RESERVED) for kind in kinds)
             yield pods, max(0, short)
@@ -95,11 +98,6 @@ def _gated(pod: Pod) -> bool:
 
 def _told(pod: Pod) -> bool:
     return labels.OFF_SPOT in pod.metadata.annotations and not _gated(pod)
-
-
-def _by_itself(pod: Pod) -> bool:
-    """True iff it came past the gate: nothing was promised."""
-    return not _told(pod)
 
 
 def _off_spot(pod: Pod) -> bool:
